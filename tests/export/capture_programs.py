@@ -1,5 +1,7 @@
 """Inner functions and iterators whose variables are set again: see test_captures.py."""
 
+import itertools
+
 import weft
 
 
@@ -155,6 +157,23 @@ def a_generator_of_turns(x):
     return [list(g) for g in gs]
 
 
+def through_a_function(x):
+    def lazy(f, xs):
+        return map(f, xs)
+
+    k = 1
+    g = lazy(lambda v: v * k, [x])
+    k = 5
+    return list(g)
+
+
+def accumulated(x):
+    k = 1
+    a = itertools.accumulate([x, x], lambda p, q: p + q * k)
+    k = 4
+    return list(a)
+
+
 X = [(weft.ones(2),), (-weft.ones(2),)]
 N = [(weft.ones(2), 3), (-weft.ones(2), 0)]
 SEEN = {
@@ -168,6 +187,8 @@ REFUSED = {
     a_generator_in_a_loop: "k, which is set again while an iterator reads it",
     maps: "j, which is set again while an iterator reads it",
     a_filter: "k, which is set again while an iterator reads it",
+    through_a_function: "k, which is set again while an iterator reads it",
+    accumulated: "k, which is set again while an iterator reads it",
     a_map_in_a_zip: "k, which is set again while an iterator reads it",
     a_generator_of_turns: "j, which is set again while an iterator reads it",
 }

@@ -22,4 +22,4 @@ def test_what_would_read_a_variable_later_is_refused_by_line(program):
         saved(program)
     assert p.REFUSED[program] in str(caught.value)
     first = program.__code__.co_firstlineno
-    assert caught.value.file == p.__file__ and first < caught.value.line < first + 8
+    assert caught.value.file == p.__file__ and first < caught.value.line < first + 9

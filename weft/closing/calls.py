@@ -404,6 +404,7 @@ class Calls(Attributes):
         self.refresh()
         arguments = [self.passed(a) for a in self.bound(target, args, words)]
         made, passed = self.closer.function(target, list(arguments))
+        self.lazy |= {name for _, shared in self.closures for name in shared & made.lazy}
         if made.changes_arguments:
             given = [a for a in arguments if isinstance(a, Items)]
             for register, held in self.env.items():

@@ -74,12 +74,14 @@ class Made:
         number: its number.
         result: what it gives, if that is known.
         changes_arguments: whether dicts that it is given may be others afterwards.
+        lazy: variables of its callers that iterators read which it may return.
     """
 
     def __init__(self, number: int) -> None:
         self.number = number
         self.result: Abstract | None = None
         self.changes_arguments = True
+        self.lazy: set[str] = set()
 
 
 class Again(Exception):
@@ -361,6 +363,7 @@ class Closer:
             self.package.functions[number] = walk.run(arguments)
             made.result = walk.result()
             made.changes_arguments = walk.changes_arguments()
+            made.lazy = walk.returned_lazy
         finally:
             under_way.discard(patterns)
 

@@ -63,6 +63,7 @@ class Frame:
         self.is_entry = False  # called from outside, which gets values alone
         self.closures: list[tuple[Closure, set[str]]] = []  # and the variables that they share
         self.lazy: set[str] = set()  # variables that iterators read which outlive their statement
+        self.returned_lazy: set[str] = set()  # of functions around this one
         self.given: list[tuple[Items, list[Any], list[Abstract]]] = []
         self.at: Instr | None = None
         self.following: tuple[Body, int] = [], 0  # what comes behind it

@@ -423,10 +423,8 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 def gives_iterator(function: Any) -> bool:
     """Whether Python's gives an iterator, where what stands for it gives a list."""
-    return (
-        getattr(function, "__module__", "") == "itertools"
-        or function is filter
-        or (function == itertools.chain.from_iterable)
+    return getattr(function, "__module__", "") == "itertools" or function is filter or (
+        function == itertools.chain.from_iterable
     )
 
 

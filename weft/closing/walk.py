@@ -78,6 +78,7 @@ class Walk(Branches):
     def verb_return(self, instr: Instr) -> bool:
         lazy = self.lazy.copy()
         value = self.lasting(self.read(instr.operands[0]))
+        self.returned_lazy |= self.lazy
         self.lazy = lazy  # nothing is set behind it
         self.returned.append(value)
         known = [v for v in self.returned if isinstance(v, Static) and not self.is_value(v)]

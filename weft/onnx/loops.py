@@ -171,7 +171,9 @@ class _Loop:
                     walk.assign(self.i.outs[0], self.items.item(index))
                 end = walk.body(self.body)
                 goes_on = self.goes_on(end)
-                after = {k: (t, now(t)) for k, (t, _) in journal.before.items() if k in outside}
+                after = {
+                    k: (t, now(t)) for k, (t, _) in journal.before.items() if k in outside
+                }
                 left = [list(f.registers) for f in walk.frames]
                 wrong = self.compare(registers, left, after)
                 if not wrong:
