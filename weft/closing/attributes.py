@@ -45,6 +45,17 @@ class Attributes(Displays):
                 return False
         return False
 
+    def is_asked_once(self) -> bool:
+        """Whether the instruction behind this one calls `next` with what it gives."""
+        instructions, start = self.following
+        if not self.at or start >= len(instructions):
+            return False
+        verb, operands = instructions[start].verb, instructions[start].operands
+        if verb != "call" or operands[1:2] != self.at.outs:
+            return False
+        callee = self.read(operands[0])
+        return isinstance(callee, Static) and callee.value is next
+
     def attribute(self, holder: Abstract, name: str) -> Abstract:
         """What `holder.name` is."""
         if isinstance(holder, Static) and not isinstance(holder.value, Tensor):

@@ -40,6 +40,7 @@ from weft.closing.values import (
     Closure,
     Dynamic,
     Items,
+    KnownIterator,
     Lost,
     Pack,
     Ref,
@@ -53,13 +54,14 @@ _PLAIN = (str, list, dict, tuple, int, float, set, frozenset)
 _MADE_NOW = (contextlib.nullcontext, weft.autocast, operator.itemgetter, functools.partial)
 _OPENED = (types.FunctionType, types.MethodType)
 # Methods of Modules that say what there is: they are called while the program is closed.
-_OF_MODULES = frozenset(
+_GENERATORS = frozenset(
     {
         "parameters", "named_parameters", "buffers", "named_buffers", "modules", "named_modules",
-        "children", "named_children", "items", "keys", "values", "get_parameter", "get_buffer",
-        "get_submodule", "extra_repr",
+        "children", "named_children",
     }
 )  # fmt: skip
+_VIEWS = frozenset({"items", "keys", "values"})
+_OF_MODULES = frozenset({"get_parameter", "get_buffer", "get_submodule", "extra_repr"})
 
 
 def nearest_error(kind: type[BaseException]) -> type[BaseException]:
@@ -592,8 +594,21 @@ class Calls(Attributes):
                 return self.raised(AttributeError, f"{kind!r} object has no attribute {name!r}")
             made = self.now(lambda *a, **k: getattr(value, name)(*a, **k), args, words)
             return made or self.method_at_run(holder, name, args, words)
-        if isinstance(value, weft.nn.Module) and name in _OF_MODULES:
-            found = self.now(lambda *a, **k: list(getattr(value, name)(*a, **k)), args, words)
+        if isinstance(value, weft.nn.Module) and name in _GENERATORS:
+            found = self.now(lambda *a, **k: tuple(getattr(value, name)(*a, **k)), args, words)
+            if isinstance(found, Static):
+                return self.generated(found.value)
+        if isinstance(value, weft.nn.Module) and name in _VIEWS | _OF_MODULES:
+            work = list if name in _VIEWS else lambda one: one
+            found = self.now(lambda *a, **k: work(getattr(value, name)(*a, **k)), args, words)
             if found is not None:
                 return found
         return self.call(self.attribute_of(value, name), args, words)
+
+    def generated(self, items: tuple[Any, ...]) -> Static:
+        """The iterator over these that a generator of a Module's is."""
+        parts = list(map(Static, items))
+        held = all(map(self.can_hold, parts))
+        if not held and self.is_asked_once():
+            return Static(KnownIterator(list(parts), len(self.loops)))
+        return Static(items, fresh=held)

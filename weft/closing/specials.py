@@ -24,6 +24,7 @@ from weft.closing.values import (
     Closure,
     Dynamic,
     Items,
+    KnownIterator,
     Pack,
     Ref,
     Static,
@@ -33,18 +34,6 @@ from weft.closing.values import (
 from weft.composites.dtypes import moved
 from weft.frontend.ir import Instr
 from weft.nn.transformer import _may_nest
-
-
-class _Iterator:
-    """What `iter` gives of items that are known; only its first item may be asked for, and once."""
-
-    def __init__(self, items: list[Abstract], loops: int) -> None:
-        self.items, self.loops, self.asked = items, loops, False
-
-
-def is_next(value: Abstract) -> bool:
-    """Whether a value is Python's function `next`."""
-    return isinstance(value, Static) and value.value is next
 
 
 class Specials(Calls):
@@ -256,23 +245,18 @@ class Specials(Calls):
     def special_iter(self, args: list[Abstract], words: Words) -> Abstract | None:
         items = self.known_items(args[0])
         if items is not None and (self.is_asked_once() or not all(map(self.can_hold, items))):
-            return Static(_Iterator(items, len(self.loops)))
+            return Static(KnownIterator(items, len(self.loops)))
         return self.by_class(args[0], "__iter__", [], lambda: self.iterator(args[0]))
-
-    def is_asked_once(self) -> bool:
-        """Whether the instruction behind this one calls `next` with what it gives."""
-        instructions, start = self.following
-        if not self.at or start >= len(instructions):
-            return False
-        verb, operands = instructions[start].verb, instructions[start].operands
-        return verb == "call" and operands[1:2] == self.at.outs and is_next(self.read(operands[0]))
 
     def special_next(self, args: list[Abstract], words: Words) -> Abstract | None:
         of = args[0].value if isinstance(args[0], Static) else None
-        if isinstance(of, _Iterator) and of.items and of.loops == len(self.loops):
-            if not of.asked:
-                of.asked = True
-                return of.items[0]
+        first: list[Abstract] | None = None
+        if isinstance(of, KnownIterator) and of.loops == len(self.loops) and not of.asked:
+            of.asked, first = True, of.items
+        elif is_fresh(args[0]) and not isinstance(of, (set, frozenset)):
+            first = self.known_items(args[0])  # it has no name: nobody asks it again
+        if first is not None and (first := first[:1] or args[1:]):
+            return first[0]
         if isinstance(args[0], Static) and not args[0].fresh:
             raise NotExportable("next()", "go through the values in a loop")
         of_run = self.iterator(args[0]) if is_fresh(args[0]) else args[0]

@@ -54,6 +54,21 @@ class Pack:
     items: tuple[Abstract, ...]
 
 
+@dataclass(slots=True, eq=False)
+class KnownIterator:
+    """An iterator over items that are known and that no register can hold: a `Static` holds it.
+
+    Attributes:
+        items: all of them; only the first may be asked for, and once.
+        loops: how many loops were gone into where it was made.
+        asked: whether it was.
+    """
+
+    items: list[Abstract]
+    loops: int
+    asked: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Turn:
     """A value of one turn: item number `number` of the list in a register, if it is that long."""
