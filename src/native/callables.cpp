@@ -335,11 +335,13 @@ Thing construct(Host&, const Type& type, const Given& g) {
         case Kind::Complex: {
             std::complex<double> v = 0;
             for (int64_t k = 0; k < g.n; ++k) {
-                if (!is_number(g.args[k]))
+                const Thing number =
+                    g.args[k].is_tensor() ? item_of(reading(g.args[k])) : Thing::borrow(g.args[k]);
+                if (!is_number(number.get()))
                     raise_as(types::TypeError,
                              "complex() first argument must be a string or a number, not '",
                              type_name(g.args[k]), "'");
-                const auto part = number_as_complex(g.args[k]);
+                const auto part = number_as_complex(number.get());
                 v += k ? part * std::complex<double>(0, 1) : part;
             }
             return of_complex(v);

@@ -448,6 +448,16 @@ std::string format_double(double v, const Spec& spec, Raw value) {
     return padded(body, sign, spec, '>');
 }
 
+/// Both parts in one form, the second with its sign.
+std::string format_complex(std::complex<double> v, const Spec& spec, Raw value) {
+    if (spec.width || spec.zero || !spec.type || spec.type == '%')
+        raise_as(types::ValueError,
+                 "[format] expected a specification of a complex with a type and without a width");
+    Spec second = spec;
+    second.sign = '+';
+    return format_double(v.real(), spec, value) + format_double(v.imag(), second, value) + "j";
+}
+
 std::string format_int(int64_t v, const Spec& spec, Raw value) {
     const uint64_t magnitude = v < 0 ? 0 - static_cast<uint64_t>(v) : static_cast<uint64_t>(v);
     std::string sign = sign_of(v < 0, spec);
@@ -515,6 +525,8 @@ std::string format_of(Raw value, std::string_view spec) {
         }
         case Kind::Float:
             return format_double(double_in(value), spec_of(spec, value), value);
+        case Kind::Complex:
+            return format_complex(number_as_complex(value), spec_of(spec, value), value);
         case Kind::Text:
             return format_text(text_in(value), spec_of(spec, value), value);
         default:

@@ -377,6 +377,15 @@ uint64_t hash_of(Raw key, int depth) {
         }
         case Kind::Range:
             return mixed(static_cast<uint64_t>(key.as<Range>()->size()));
+        case Kind::Record: {
+            const auto* record = key.as<Record>();
+            if (!record->of->is_data) return mixed(key.bits());
+            depth = deeper(depth);
+            uint64_t h = 19;  // equal ones have equal fields
+            for (Raw field : record->fields)
+                if (field) h = mixed(h * 31 + hash_of(field, depth));
+            return h;
+        }
         case Kind::List:
         case Kind::Dict:
         case Kind::Set:

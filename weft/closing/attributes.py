@@ -268,12 +268,16 @@ class Attributes(Displays):
             words = isinstance(holder, Items) and holder.kind is dict
             parts = dict(zip(holder.keys, holder.items)) if words else holder.items  # type: ignore[union-attr]
             return self.chosen(parts, key)
-        return self.by_class(
-            holder,
-            "__getitem__",
-            [key],
-            lambda: Dynamic(self.made("item", (self.operand(holder), self.operand(key)))),
-        )
+
+        def plain() -> Abstract:
+            at = self.operand(self.index_in(holder, key))
+            return Dynamic(self.made("item", (self.operand(holder), at)))
+
+        return self.by_class(holder, "__getitem__", [key], plain)
+
+    def index_in(self, holder: Abstract, key: Abstract) -> Abstract:
+        """What stands for a place in a list or tuple."""
+        raise NotImplementedError
 
     def known_item(self, holder: Pack | Items, key: Any) -> Abstract | None:
         if isinstance(holder, Items) and holder.kind is dict:

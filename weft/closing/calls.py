@@ -26,6 +26,7 @@ from weft.closing.close import (
     is_made,
     is_record,
     own_method,
+    shared_by,
     unwrapped,
 )
 from weft.closing.errors import NotBound, NotExportable
@@ -325,6 +326,7 @@ class Calls(Attributes):
         start = inspect.getattr_static(kind, "__init__", None)
         if isinstance(start, types.FunctionType) and not dataclasses.is_dataclass(kind):
             made = self.call_at_run(ref, [], {})
+            self.share(kind, made)
             self.call(Static(start), [made, *args], words)
             return made
         signature = inspect.signature(kind)
@@ -338,7 +340,14 @@ class Calls(Attributes):
         given = [bound.arguments.get(name) for name in fields_of(kind)]
         if any(value is None for value in given) or hasattr(kind, "__post_init__"):
             raise NotExportable(f"an object of {kind.__name__}, which computes what it has")
-        return self.call_at_run(ref, [value for value in given if value is not None], {})
+        made = self.call_at_run(ref, [value for value in given if value is not None], {})
+        self.share(kind, made)
+        return made
+
+    def share(self, kind: type, made: Abstract) -> None:
+        """Sets what a class has for all its objects."""
+        for name, value in shared_by(kind).items():
+            self.emit("set_attr", (), (self.operand(made), self.writer.constant(value)), name)
 
     def default_of(self, kind: type, name: str, default: Any) -> Abstract:
         """The default value of a field."""
@@ -496,6 +505,8 @@ class Calls(Attributes):
         self, kind: type, found: Any, holder: Abstract, args: list[Abstract], words: Words
     ) -> Abstract:
         """A method of a record."""
+        if isinstance(found, functools.cached_property):
+            return self.call(self.attribute(holder, found.attrname or ""), args, words)
         if isinstance(found, property):
             return self.call(self.call(Static(found.fget), [holder], {}), args, words)
         if isinstance(found, staticmethod):

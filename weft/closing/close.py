@@ -19,6 +19,7 @@ from __future__ import annotations
 import collections
 import contextlib
 import dataclasses
+import functools
 import inspect
 import sys
 import typing
@@ -103,6 +104,7 @@ class State:
         self.records: dict[str, type] = {}
         self._cached: dict[tuple[int, str], tuple[Any, Any]] = {}
         self._asked: set[str] = set()
+        self._set: set[str] = set()
         self._settled: set[type] = set()
         self._lowered: dict[CodeType, Lowered] = {}
 
@@ -137,7 +139,8 @@ class State:
             raise NotExportable(f"two classes of the name {name}")
         if kind not in self._settled:
             self._settled.add(kind)
-            if any(method_of_class(kind, name) for name in self._asked):
+            told_late = any(method_of_class(kind, name) for name in self._asked)
+            if told_late or any(why_refused(kind, name) for name in self._set):
                 raise Again
         told: dict[str, Any] = {"class": name, "fields": fields_of(kind)}
         if issubclass(kind, tuple):
@@ -151,6 +154,12 @@ class State:
         self._asked.add(name)
         found = [(kind, method_of_class(kind, name)) for kind in self.records.values()]
         return [(kind, f) for kind, f in found if f is not None]
+
+    def that_refuse(self, name: str) -> list[tuple[type, str]]:
+        """The classes of records whose objects refuse that an attribute is set, and why."""
+        self._set.add(name)
+        told = [(kind, why_refused(kind, name)) for kind in self.records.values()]
+        return [(kind, why) for kind, why in told if why is not None]
 
     def looks_up(self, holder: Any, *names: str) -> None:
         """Notes that what a Module has under a name, or that it has nothing, is worked out now; no
@@ -224,7 +233,7 @@ def method_of_class(kind: type, name: str) -> Any:
         return None
     if is_descriptor(found):
         return found
-    if not isinstance(found, (FunctionType, property, staticmethod)):
+    if not isinstance(found, (FunctionType, property, staticmethod, functools.cached_property)):
         return None
     code = getattr(unwrapped(found), "__code__", None)
     made = name.startswith("__") and code is not None and is_made(code)
@@ -303,6 +312,35 @@ def fields_of(kind: type) -> list[str]:
     if dataclasses.is_dataclass(kind):
         return [f.name for f in dataclasses.fields(kind)]
     return []
+
+
+def shared_by(kind: type) -> dict[str, Any]:
+    """The plain values that a class has for all its objects, which each has of its own in programs:
+    nothing can change them but what sets another one in their place."""
+    if issubclass(kind, tuple):
+        return {}
+    found = {name: v for k in reversed(kind.__mro__) for name, v in vars(k).items()}
+    plain = (int, float, str, bool, type(None))
+    own = {*fields_of(kind), "__slots__"}
+    return {
+        name: value
+        for name, value in found.items()
+        if type(value) in plain and name not in own and not name.startswith("__")
+    }
+
+
+def why_refused(kind: type, name: str) -> str | None:
+    """What an object of a class says where an attribute of it is set that may not be."""
+    params = getattr(kind, "__dataclass_params__", None)
+    if params is not None and params.frozen:
+        return f"cannot assign to field {name!r}"
+    slots = [vars(k).get("__slots__") for k in kind.__mro__ if k is not object]
+    if issubclass(kind, tuple) or any(s is None for s in slots):
+        return None
+    names = {n for s in slots for n in ((s,) if isinstance(s, str) else s or ())}
+    if name in names or dataclasses.is_dataclass(kind) and name in fields_of(kind):
+        return None
+    return f"{kind.__name__!r} object has no attribute {name!r}"
 
 
 def expect_no_hooks(module: Any) -> None:

@@ -133,9 +133,7 @@ class Displays(Frame):
             what = f"a {kind} that is there before the program runs and is changed"
             raise NotExportable(what, "make a new one")
         if not self.worked_out(instr, parts, known.BINARY[instr.attr]):
-            self.give(
-                instr, "inplace", tuple(map(self.operand, parts)), instr.attr, kind_of(parts[0])
-            )
+            self.operate(instr, parts, known.SPECIAL[instr.attr], kind_of(parts[0]))
 
     def verb_unary(self, instr: Instr) -> None:
         part = self.read(instr.operands[0])
@@ -174,19 +172,8 @@ class Displays(Frame):
             self.operate(instr, parts, known.SPECIAL_COMPARE.get(instr.attr, ""))
 
     def operate(self, instr: Instr, parts: list[Abstract], name: str, kind: str = "") -> None:
-        """An operator, as a special method of the first operand or of the second says where one is
-        a record that has it."""
-        for k, (part, method) in enumerate(zip(parts, known.methods_of(name))):
-            if self.special_methods(part, method):
-                others = [*parts[:k], *parts[k + 1 :]]
-                break
-        else:
-            return self.give(instr, instr.verb, tuple(map(self.operand, parts)), instr.attr, kind)
-
-        def plain() -> Abstract:
-            return Dynamic(self.made(instr.verb, tuple(map(self.operand, parts)), instr.attr))
-
-        return self.settle(instr, self.by_class(part, method, others, plain))
+        """An operator, as classes of records say."""
+        raise NotImplementedError
 
     def contained(self, instr: Instr, parts: list[Abstract]) -> None:
         """Whether a record says that it has a value."""
@@ -207,10 +194,6 @@ class Displays(Frame):
     def verb_format(self, instr: Instr) -> None:
         parts = [self.read(o) for o in instr.operands]
         convert = known.CONVERT[instr.attr]
-        shown = self.shown(parts[0], instr.attr)
-        if shown is not None:
-            parts[0], convert = shown, known.CONVERT[""]
-            instr = instr._replace(attr="")
         if not self.worked_out(instr, parts, lambda v, spec: format(convert(v), spec)):
             self.give(instr, "format", tuple(map(self.operand, parts)), instr.attr)
 

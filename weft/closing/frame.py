@@ -89,10 +89,6 @@ class Frame:
         """What a special method of a record gives; `plain` does it for all other values."""
         raise NotImplementedError
 
-    def shown(self, value: Abstract, convert: str) -> Abstract | None:
-        """The text of a record that says itself what it is; None of other values."""
-        raise NotImplementedError
-
     def special_methods(self, holder: Abstract, name: str) -> list[tuple[type, Any]]:
         """The classes of records that have a special method, where a value may be a record."""
         raise NotImplementedError

@@ -164,6 +164,74 @@ def least(values: Iterable[Any], key: Callable[..., Any], default: Any) -> Any:
     return min(found, key=key) if found else default
 
 
+def total(values: Iterable[Any], start: Any) -> Any:
+    """`sum`."""
+    for value in values:
+        start = start + value
+    return start
+
+
+def is_in(value: Any, items: Iterable[Any]) -> bool:
+    """`value in items`, by `==` of objects that say themselves what it is."""
+    for item in items:
+        if item is value or item == value:
+            return True
+    return False
+
+
+def in_order(iterable: Iterable[Any], *, key: Any = None, reverse: bool = False) -> list[Any]:
+    """`sorted`, by `<` of objects that say themselves what it is."""
+    rows = [(value if key is None else key(value), value) for value in iterable]
+    if reverse:
+        rows = rows[::-1]
+    out: list[Any] = []
+    for row in rows:
+        at = len(out)
+        while at > 0 and row[0] < out[at - 1][0]:
+            at = at - 1
+        out.insert(at, row)
+    found = [value for _, value in out]
+    return found[::-1] if reverse else found
+
+
+def least_of(iterable: Iterable[Any], *, key: Any = None) -> Any:
+    """`min`, likewise."""
+    values = list(iterable)
+    if not values:
+        raise ValueError("min() arg is an empty sequence")
+    best = values[0]
+    for value in values[1:]:
+        if value < best if key is None else key(value) < key(best):
+            best = value
+    return best
+
+
+def largest_of(iterable: Iterable[Any], *, key: Any = None) -> Any:
+    """`max`, likewise."""
+    values = list(iterable)
+    if not values:
+        raise ValueError("max() arg is an empty sequence")
+    best = values[0]
+    for value in values[1:]:
+        if value > best if key is None else key(value) > key(best):
+            best = value
+    return best
+
+
+def repr_of_items(value: Any) -> str:
+    """What a list, tuple, dict or set shows, of objects that say themselves what they are."""
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{k!r}: {v!r}" for k, v in value.items()]) + "}"
+    shown = [repr(item) for item in value]
+    if isinstance(value, list):
+        return "[" + ", ".join(shown) + "]"
+    if isinstance(value, set):
+        return "{" + ", ".join(shown) + "}" if shown else "set()"
+    if len(shown) == 1:
+        return "(" + shown[0] + ",)"
+    return "(" + ", ".join(shown) + ")"
+
+
 class Deque:
     """`collections.deque`, as a list of its items."""
 
@@ -407,6 +475,11 @@ def channels_last(t: Any, dims: int) -> Any:
 #: What stands for `max` and `min` with a key and a default value.
 EXTREMES: dict[str, Callable[..., Any]] = {"max": largest, "min": least}
 
+#: What stands for those that compare, where objects say themselves what `<` is.
+IN_ORDER: dict[str, Callable[..., Any]] = {
+    "sorted": in_order, "max": largest_of, "min": least_of,
+}  # fmt: skip
+
 #: What stands for a function of Python's.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     itertools.chain: chain, itertools.chain.from_iterable: from_iterable,
@@ -423,8 +496,10 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 
 def gives_iterator(function: Any) -> bool:
     """Whether Python's gives an iterator, where what stands for it gives a list."""
-    return getattr(function, "__module__", "") == "itertools" or function is filter or (
-        function == itertools.chain.from_iterable
+    return (
+        getattr(function, "__module__", "") == "itertools"
+        or function is filter
+        or (function == itertools.chain.from_iterable)
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
@@ -12,11 +13,11 @@ from weft import Tensor
 from weft.autograd._missing import without_derivative
 from weft.base.device import expect_cpu
 from weft.closing import known, library
-from weft.closing.calls import Calls
 from weft.closing.close import is_record
 from weft.closing.control import while_loop
 from weft.closing.errors import NotExportable
 from weft.closing.frame import Words, is_fresh, kind_of, with_reads
+from weft.closing.records import Records
 from weft.closing.values import (
     Abstract,
     Bound,
@@ -36,13 +37,21 @@ from weft.frontend.ir import Instr
 from weft.nn.transformer import _may_nest
 
 
-class Specials(Calls):
+class Specials(Records):
     """The part of `Walk` that knows functions of Python's."""
 
     def special(self, function: Any, args: list[Abstract], words: Words) -> Abstract | None:
         """What a function gives that is known here by itself; None: a run has to call it."""
+        name, given = known.builtin_name(function), args
+        if name:
+            args = self.items_of(name, args)
+            if (made := self.in_records(name, args, words)) is not None:
+                return made
         found = _SPECIAL.get(id(function))
-        return found(self, args, words) if found else None
+        made = found(self, args, words) if found else None
+        if made is None and args is not given:
+            return self.call_at_run(self.writer.constant(known.as_constant(function)), args, words)
+        return made
 
     def verb_iter(self, instr: Instr) -> None:
         """A generator expression: the list of what it gives, until it has a name."""
@@ -156,14 +165,6 @@ class Specials(Calls):
                 return self.raised(TypeError, str(error))
         return self.by_class(args[0], "__len__", [], lambda: self.of_run("len", args))
 
-    def of_run(self, name: str, args: list[Abstract]) -> Abstract:
-        """What a builtin gives when the program runs."""
-        return self.call_at_run(self.writer.constant(Ref("builtin", name)), args, {})
-
-    def gone_through(self, value: Abstract) -> Abstract:
-        """What gives the items of a value."""
-        return self.by_class(value, "__iter__", [], lambda: value)
-
     def _listed(self, args: list[Abstract]) -> list[list[Abstract]] | None:
         """The items of each argument, if some can be no values and all are known."""
         parts = [self.known_items(a) for a in args]
@@ -271,35 +272,6 @@ class Specials(Calls):
             return None
         return self.of_run("bool", [self.truth_of(args[0])])
 
-    def special_text(
-        self, args: list[Abstract], words: Words, names: tuple[str, ...]
-    ) -> Abstract | None:
-        """What a record says it is shown as."""
-        name = next((n for n in names if args and self.special_methods(args[0], n)), None)
-        if name is None:
-            return None
-        otherwise = "str" if len(names) > 1 else "repr"
-        return self.by_class(args[0], name, [], lambda: self.of_run(otherwise, args))
-
-    def shown(self, value: Abstract, convert: str) -> Abstract | None:
-        """The text of a record that says itself what it is; None of other values."""
-        names = ("__repr__",) if convert in ("r", "a") else ("__str__", "__repr__")
-        return self.special_text([value], {}, names)
-
-    def special_format(self, args: list[Abstract], words: Words) -> Abstract | None:
-        """The builtin, as f-strings have it."""
-        value, spec = args if len(args) == 2 else (args[0], Static(""))
-        shown = self.special_text([value], {}, ("__str__", "__repr__"))
-        operands = self.operand(value if shown is None else shown), self.operand(spec)
-        return Dynamic(self.made("format", operands, ""))
-
-    def special_print(self, args: list[Abstract], words: Words) -> Abstract | None:
-        given = [self.special_text([a], {}, ("__str__", "__repr__")) for a in args]
-        if not any(given):
-            return None
-        shown = [text or value for text, value in zip(given, args)]
-        return self.call_at_run(self.writer.constant(Ref("builtin", "print")), shown, words)
-
     def special_map(self, args: list[Abstract], words: Words) -> Abstract | None:
         function, *rest = args
         listed = [self.known_items(a) for a in rest]
@@ -387,7 +359,7 @@ _OPERATORS: dict[str, dict[str, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-def _first(_: Calls, args: list[Abstract], words: Words) -> Abstract | None:
+def _first(_: Records, args: list[Abstract], words: Words) -> Abstract | None:
     """Of a function that only names what it is given."""
     return args[0]
 
@@ -462,6 +434,10 @@ _SPECIAL: dict[int, Callable[..., Abstract | None]] = {
         id(function): functools.partial(_operator, verb=verb, name=name)
         for verb, functions in _OPERATORS.items()
         for name, function in functions.items()
+    },
+    **{
+        id(f): functools.partial(Specials.special_conversion, name=f.__name__)
+        for f in (abs, float, int, complex, round, operator.index)
     },
     **{id(f): functools.partial(Specials.by_key, name=f.__name__) for f in (sorted, max, min)},
 }

@@ -1,0 +1,259 @@
+"""Objects of the user's classes in programs: each function agrees with Python, or is refused by its
+line when it is saved. They were saved and raised in each run, or gave something else."""
+
+import functools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import pytest
+from python_programs import saved
+from test_closing import outcome
+
+import weft
+
+
+@dataclass(frozen=True)
+class Frozen:
+    a: int
+
+
+@dataclass
+class Counted:
+    total = 3
+    a: int = 1
+
+
+class Number:
+    __slots__ = ("v",)
+
+    def __init__(self, v):
+        self.v = v
+
+    def __str__(self):
+        return f"<{self.v}>"
+
+    def __format__(self, spec):
+        return "F" + spec
+
+    def __iadd__(self, other):
+        self.v += other
+        return self
+
+    def __add__(self, other):
+        return self.v + other
+
+    def __radd__(self, other):
+        return other + self.v
+
+    def __abs__(self):
+        return abs(self.v)
+
+    def __float__(self):
+        return float(self.v)
+
+    def __index__(self):
+        return self.v
+
+    def __floordiv__(self, other):
+        return 77
+
+    def __and__(self, other):
+        return 79
+
+
+class Lazy:
+    def __init__(self):
+        self.calls = 0
+
+    def __getattr__(self, name):
+        if name == "dynamic":
+            return 5
+        raise AttributeError(name)
+
+    @functools.cached_property
+    def big(self):
+        self.calls += 1
+        return 7
+
+
+class Shared:
+    total = 0
+    limit = 3
+
+    def bump(self):
+        self.total += 10
+        return self.total
+
+
+class Ordered:
+    def __init__(self, a):
+        self.a = a
+
+    def __lt__(self, other):
+        return self.a < other.a
+
+    def __eq__(self, other):
+        return self.a == other.a
+
+    def __iter__(self):
+        return iter((self.a, 2))
+
+    def __repr__(self):
+        return f"V({self.a})"
+
+
+class Point(NamedTuple):
+    x: int
+    y: int = 2
+
+
+def frozen_set(a):
+    f = Frozen(a)
+    try:
+        f.a = 5
+    except AttributeError as e:
+        return str(e), f.a
+    return "set", f.a
+
+
+def slots(a):
+    x = Number(a)
+    try:
+        x.b = 1
+    except AttributeError:
+        return "refused", x.v
+    return "set", x.v
+
+
+def texts(a):
+    x = Number(a)
+    return "%s" % x, "%s-%d" % (x, a), f"{x}", "{:>5}|{0}".replace("{0}", "").format(x)
+
+
+def f_strings(a):
+    x = Number(a)
+    return f"{x}", f"{x:>5}", f"{x!s}", str(x), format(x, "3"), f"{a:>4}", f"{a}", "%d" % a
+
+
+def keys(a):
+    return {Frozen(a): 1}[Frozen(a)], len({Frozen(1), Frozen(a), Frozen(a)})
+
+
+def added_to(a):
+    x = y = Number(a)
+    x += 1
+    n = a
+    n += 2
+    text = str(a)
+    text += "x"
+    return x.v, y.v, n, text
+
+
+def reflected(a):
+    return a + Number(1), Number(1) + a, 2 + Number(a), sum([Number(1), Number(a)]), sum([a, 2])
+
+
+def converted(a):
+    x = Number(a)
+    return abs(x), float(x), [5, 6, 7][x], int(x), abs(-a), float(a), x // 2, x & 1
+
+
+def dynamic(a):
+    x = Lazy()
+    return x.dynamic, x.big, x.big, x.calls
+
+
+def no_such(a):
+    try:
+        return Lazy().other
+    except AttributeError as e:
+        return str(e)
+
+
+def of_class(a):
+    x, y = Shared(), Counted(a)
+    y.total += 1
+    return x.limit, x.bump(), x.bump(), Shared().total, y.total, repr(y)
+
+
+def shown(a):
+    v = Ordered(a)
+    rows = [v, v]
+    return repr([Ordered(a)]), str({"k": v}), repr(rows), f"{rows}", f"{(v,)}", str(v), repr(a)
+
+
+def in_order(a):
+    rows = [Ordered(3), Ordered(a), Ordered(2)]
+    up, down = sorted(rows), sorted(rows, reverse=True)
+    least, most = min(rows), max(Ordered(3), Ordered(a))
+    return [v.a for v in up], [v.a for v in down], least.a, most.a, sorted([3, a]), max(a, 2)
+
+
+def unlike(a):
+    return Ordered(a) != Ordered(1), Ordered(a) == Ordered(1), a != 1
+
+
+def contained(a):
+    rows = [Ordered(1), Ordered(3)]
+    return Ordered(a) in rows, Ordered(a) not in rows, Ordered(a) in (Ordered(2),), a in [1, 3]
+
+
+def unpacked(a):
+    p, q = Ordered(a)
+    r, *s = Ordered(a)
+    return p, q, r, s, list(Ordered(a)), sum(Ordered(a)), [(i, k) for i, k in enumerate(Ordered(a))]
+
+
+def fields(a):
+    return Point(a)._fields, Point(a).x
+
+
+PROGRAMS = [
+    frozen_set, slots, texts, f_strings, keys, added_to, reflected, converted, dynamic, no_such,
+    of_class, shown, in_order, unlike, contained, unpacked, fields,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda f: f.__name__)
+def test_objects_do_what_their_classes_say(program):
+    loaded = saved(program)
+    for a in (2, 1, 2):
+        assert outcome(loaded, (a,)) == outcome(program, (a,))
+
+
+def test_numbers_of_complex_tensors():
+    def program(x):
+        return complex(x[0]), f"{x[0]:.2f}", complex(x[0], 1)
+
+    x = weft.tensor([1 - 2j])
+    assert saved(program)(x) == program(x)
+
+
+def test_grad_fn_is_refused():
+    def program(x):
+        return (x * 2).grad_fn is None
+
+    with pytest.raises(weft.export.NotExportable, match="grad_fn"):
+        saved(program)
+
+
+class Hashed:
+    def __hash__(self):
+        return 1
+
+
+class Guarded:
+    def __setattr__(self, name, value):
+        raise AttributeError(name)
+
+
+@pytest.mark.parametrize("kind", [Hashed, Guarded])
+def test_special_methods_that_no_program_asks_for_are_refused(kind):
+    def program(x):
+        made = kind()
+        return x, isinstance(made, int)
+
+    with pytest.raises(
+        weft.export.NotExportable, match=r"test_records.py:\d+: an object of .* with __"
+    ):
+        saved(program)

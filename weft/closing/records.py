@@ -1,0 +1,354 @@
+"""What classes of the user's say of their objects: special methods, attributes, texts."""
+
+from __future__ import annotations
+
+import inspect
+import string
+from collections.abc import Callable
+from typing import Any
+
+from weft.closing import known, library
+from weft.closing.calls import Calls
+from weft.closing.close import fields_of, method_of_class
+from weft.closing.errors import NotExportable
+from weft.closing.frame import Words, kind_of
+from weft.closing.values import Abstract, Dynamic, Items, Pack, Ref, Static
+from weft.frontend.ir import Instr
+
+# Special methods that no program asks for.
+_NOT_ASKED = ("__setattr__", "__getattribute__", "__delattr__", "__hash__")
+_TEXT = ("__str__", "__repr__")
+_HOLDERS = (list, tuple, dict, set)
+_CONVERSIONS: dict[str, tuple[str, ...]] = {
+    "abs": ("__abs__",), "float": ("__float__", "__index__"), "int": ("__int__", "__index__"),
+    "complex": ("__complex__", "__float__"), "round": ("__round__",), "index": ("__index__",),
+    "reversed": ("__reversed__",),
+}  # fmt: skip
+_GO_THROUGH = {
+    "enumerate", "zip", "set", "sum", "sorted", "min", "max", "any", "all", "list", "tuple", "dict",
+}  # fmt: skip
+
+
+class Records(Calls):
+    """The part of `Walk` that asks the classes of records, where a value may be one."""
+
+    def of_run(self, name: str, args: list[Abstract]) -> Abstract:
+        """What a builtin gives when the program runs."""
+        return self.call_at_run(self.writer.constant(Ref("builtin", name)), args, {})
+
+    def have(self, values: list[Abstract], *names: str) -> bool:
+        """Whether one of the values may be a record that has one of these methods, or hold one
+        that shows itself."""
+        held = "__repr__" in names and any(isinstance(v, (Pack, Items)) for v in values)
+        return any(self.special_methods(v, name) for v in values for name in names) or (
+            held and bool(self.closer.state.with_method("__repr__"))
+        )
+
+    def first_of(
+        self,
+        options: list[tuple[Abstract, str, list[Abstract]]],
+        plain: Callable[[], Abstract],
+    ) -> Abstract:
+        """What the first gives of holders whose class has the method that is named with them."""
+        if not options:
+            return plain()
+        (holder, name, args), *rest = options
+        return self.by_class(holder, name, args, lambda: self.first_of(rest, plain))
+
+    # ---- operators
+
+    def operate(self, instr: Instr, parts: list[Abstract], name: str, kind: str = "") -> None:
+        """An operator, as a special method of the first operand or of the second says where one is
+        a record that has it; in place, as that for this says before."""
+        verb, sign = instr.verb, instr.attr
+        pairs = list(zip(parts, known.methods_of(name)))
+        if verb == "inplace":
+            pairs.insert(0, (parts[0], f"__i{name}__"))
+        found = [pair for pair in pairs if self.special_methods(*pair)]
+        if name == "ne" and not found and self.have(parts, "__eq__"):
+            parts = list(map(self.for_any, parts))
+            equal = self.first_of(
+                [(parts[0], "__eq__", parts[1:]), (parts[1], "__eq__", parts[:1])],
+                lambda: Dynamic(self.made("compare", tuple(map(self.operand, parts)), "==")),
+            )
+            return self.settle(instr, Dynamic(self.made("unary", (self.operand(equal),), "not")))
+        if sign in ("in", "not in") and self.have(parts[:1], "__eq__"):
+            return self.settle(instr, self.found_in(parts, sign))
+        if sign == "%" and verb == "binary":
+            parts = self.filled_in(parts)
+        if not found:
+            return self.give(instr, verb, tuple(map(self.operand, parts)), sign, kind)
+
+        parts = list(map(self.for_any, parts))
+        found = [(parts[-1 if part is pairs[-1][0] else 0], method) for part, method in found]
+        options = [
+            (part, method, parts[:1] if part is parts[-1] and part is not parts[0] else parts[1:])
+            for part, method in found
+        ]
+        made = self.first_of(
+            options, lambda: Dynamic(self.made(verb, tuple(map(self.operand, parts)), sign))
+        )
+        return self.settle(instr, made)
+
+    def found_in(self, parts: list[Abstract], sign: str) -> Abstract:
+        """Whether a list or tuple has a value, by `==` of objects that say what it is."""
+        value, holder = parts[0], Dynamic(self.operand(parts[1]))
+        rows = Static((Ref("type", "list"), Ref("type", "tuple")))
+        found = self.case(
+            [value],
+            lambda _: self.operand(self.of_run("isinstance", [holder, rows])),
+            lambda one: self.call_function(library.is_in, [one, holder], {}),
+            lambda: Dynamic(self.made("compare", (self.operand(value), holder.register), "in")),
+        )
+        if sign == "in":
+            return found
+        return Dynamic(self.made("unary", (self.operand(found),), "not"))
+
+    def for_any(self, value: Abstract) -> Abstract:
+        """An operand of what may be a record or not: its method is closed for any value."""
+        if not isinstance(value, Static) or not self.is_value(value) or kind_of(value):
+            return value
+        return Dynamic(self.made("move", (self.operand(value),)))
+
+    def special_conversion(self, args: list[Abstract], words: Words, name: str) -> Abstract | None:
+        """`abs`, `float` and others of one value."""
+        names = _CONVERSIONS[name]
+        if not args or words or not self.have(args[:1], *names):
+            return None
+        options = [(args[0], method, args[1:]) for method in names]
+        return self.first_of(options, lambda: self.of_run(name, args))
+
+    def index_in(self, holder: Abstract, key: Abstract) -> Abstract:
+        """What stands for a place in a list or tuple: a record's own number."""
+        if not self.have([key], "__index__"):
+            return key
+        rows = Static(tuple(Ref("type", name) for name in ("list", "tuple", "str", "range")))
+        return self.case(
+            [key],
+            lambda _: self.operand(self.of_run("isinstance", [holder, rows])),
+            lambda one: self.by_class(one, "__index__", [], lambda: one),
+            lambda: key,
+        )
+
+    def call_record(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
+        for name in _NOT_ASKED:
+            if method_of_class(kind, name):
+                raise NotExportable(f"an object of {kind.__name__} with {name}")
+        return super().call_record(kind, args, words)
+
+    # ---- attributes
+
+    def attribute(self, holder: Abstract, name: str) -> Abstract:
+        if not isinstance(holder, Dynamic) or holder.kind or name.startswith("__"):
+            return super().attribute(holder, name)
+        state = self.closer.state
+
+        def plain() -> Abstract:
+            return super(Records, self).attribute(holder, name)
+
+        if name == "grad_fn":
+            raise NotExportable("the attribute grad_fn", "ask requires_grad")
+        if name == "_fields":
+            kinds = [(kind, None) for kind in state.records.values() if issubclass(kind, tuple)]
+            if kinds:
+                return self.of_record(
+                    holder, kinds, lambda kind, _: Static(tuple(fields_of(kind))), plain
+                )
+        lazy = [(k, None) for k, f in state.with_method(name) if is_cached(f)]
+        dynamic = state.with_method("__getattr__")
+        if not lazy and not dynamic:
+            return plain()
+
+        def there() -> Abstract:
+            return Dynamic(self.made("attr", (self.operand(holder),), name))
+
+        def unless_there(kind: type, found: Any) -> Abstract:
+            def compute(_: str) -> Abstract:
+                if found is not None:
+                    return self.call(Static(found), [holder, Static(name)], {})
+                of = inspect.getattr_static(kind, name)
+                made = self.call(Static(of.func), [holder], {})
+                self.emit("set_attr", (), (self.operand(holder), self.operand(made)), name)
+                return made
+
+            def is_missing(_: str) -> int:
+                has = self.of_run("hasattr", [holder, Static(name)])
+                return self.made("unary", (self.operand(has),), "not")
+
+            return self.case([name], is_missing, compute, there)
+
+        own = [kind for kind, f in state.with_method(name) if not is_cached(f)]
+        asked = [(kind, f) for kind, f in dynamic if kind not in own]
+        return self.of_record(holder, [*lazy, *asked], unless_there, plain)
+
+    def verb_set_attr(self, instr: Instr) -> None:
+        holder, name = self.read(instr.operands[0]), instr.attr
+        found: list[tuple[type, Any]] = []
+        if isinstance(holder, Dynamic) and kind_of(holder) != "Tensor":
+            found = list(self.closer.state.that_refuse(name))
+        if not found:
+            return super().verb_set_attr(instr)
+
+        def plain() -> Abstract:
+            super(Records, self).verb_set_attr(instr)
+            return Static(None)
+
+        self.of_record(holder, found, lambda _, why: self.raised(AttributeError, why), plain)
+
+    # ---- texts
+
+    def special_text(
+        self, args: list[Abstract], words: Words, names: tuple[str, ...]
+    ) -> Abstract | None:
+        """What a record says it is shown as, also in a list, tuple, dict or set."""
+        if not args or not self.have(args[:1], *names):
+            return None
+        value, otherwise = args[0], "str" if len(names) > 1 else "repr"
+        if isinstance(value, (Pack, Items)):
+            return self.call_function(library.repr_of_items, [Dynamic(self.operand(value))], {})
+
+        def others() -> Abstract:
+            if not self.have([value], "__repr__"):
+                return self.of_run(otherwise, args)
+            kinds = Static(tuple(map(known.as_constant, _HOLDERS)))
+            return self.case(
+                [value],
+                lambda one: self.operand(self.of_run("isinstance", [one, kinds])),
+                lambda one: self.call_function(library.repr_of_items, [one], {}),
+                lambda: self.of_run(otherwise, args),
+            )
+
+        return self.first_of([(value, name, []) for name in names], others)
+
+    def shown(self, value: Abstract, convert: str) -> Abstract | None:
+        """The text of a value, where a record may say it itself; None of other values."""
+        return self.special_text([value], {}, _TEXT[1:] if convert in ("r", "a") else _TEXT)
+
+    def formatted(self, value: Abstract, spec: Abstract, convert: str) -> Abstract:
+        """What an f-string puts in its place."""
+        if convert in ("", None) and self.have([value], "__format__"):
+            kinds = self.special_methods(value, "__format__")
+            return self.of_record(
+                value,
+                kinds,
+                lambda kind, f: self.of_class(kind, f, value, [spec], {}),
+                lambda: self.formatted_plainly(value, spec, convert),
+            )
+        return self.formatted_plainly(value, spec, convert)
+
+    def formatted_plainly(self, value: Abstract, spec: Abstract, convert: str) -> Abstract:
+        shown = None
+        if convert or isinstance(spec, Static) and spec.value == "":
+            shown = self.shown(value, convert or "")
+        elif self.have([value], *_TEXT):  # numbers have a specification of their own
+            shown = self.first_of([(value, name, []) for name in _TEXT], lambda: value)
+        if shown is not None:
+            value, convert = shown, ""
+        operands = self.operand(value), self.operand(spec)
+        return Dynamic(self.made("format", operands, convert or ""))
+
+    def special_format(self, args: list[Abstract], words: Words) -> Abstract | None:
+        """The builtin, as f-strings have it."""
+        value, spec = args if len(args) == 2 else (args[0], Static(""))
+        return self.formatted(value, spec, "")
+
+    def verb_format(self, instr: Instr) -> None:
+        value, spec = (self.read(o) for o in instr.operands)
+        if self.have([value], "__format__", *_TEXT):
+            return self.settle(instr, self.formatted(value, spec, instr.attr))
+        super().verb_format(instr)
+
+    def special_print(self, args: list[Abstract], words: Words) -> Abstract | None:
+        given = [self.special_text([a], {}, _TEXT) for a in args]
+        if not any(given):
+            return None
+        shown = [text or value for text, value in zip(given, args)]
+        return self.call_at_run(self.writer.constant(Ref("builtin", "print")), shown, words)
+
+    def filled_in(self, parts: list[Abstract]) -> list[Abstract]:
+        """The operands of `text % values`, with texts for records that say what they are."""
+        text, values = parts
+        rows: list[Abstract] = list(values.items) if isinstance(values, Pack) else [values]
+        if kind_of(text) == "Tensor" or not self.have(rows, *_TEXT):
+            return parts
+        form = text.value if isinstance(text, Static) else ""
+        if not isinstance(form, str):
+            return parts
+        if "%r" in form and "%s" in form:
+            raise NotExportable("%r and %s in one text of objects", "use an f-string")
+        names = _TEXT[1:] if "%r" in form else _TEXT
+
+        def shown(value: Abstract) -> Abstract:
+            return self.first_of([(value, name, []) for name in names], lambda: value)
+
+        if "%r" in form and self.have(rows, "__repr__"):
+            raise NotExportable("%r of what may be an object with __repr__", "use an f-string")
+        rows = list(map(shown, rows))
+        return [text, Pack(tuple(rows)) if isinstance(values, Pack) else rows[0]]
+
+    def format_method(self, text: Any, args: list[Abstract], words: Words) -> Abstract | None:
+        """`text.format(…)` where a record may say what it is: each field as in an f-string."""
+        if not self.have([*args, *words.values()], "__format__", *_TEXT):
+            return None
+        parts: list[Abstract] = []
+        count = 0
+        for literal, field, spec, convert in string.Formatter().parse(text):
+            parts.append(Static(literal))
+            if field is None:
+                continue
+            name, count = (field, count) if field else (str(count), count + 1)
+            places = {**{str(k): a for k, a in enumerate(args)}, **words}
+            if name not in places or "{" in (spec or ""):
+                raise NotExportable(f"format() with the field {{{field}}}", "use an f-string")
+            parts.append(self.formatted(places[name], Static(spec or ""), convert or ""))
+        return Dynamic(self.made("join", tuple(map(self.operand, parts))))
+
+    def method_of(self, holder: Static, name: str, args: list[Abstract], words: Words) -> Abstract:
+        if name == "format" and isinstance(holder.value, str):
+            if (made := self.format_method(holder.value, args, words)) is not None:
+                return made
+        return super().method_of(holder, name, args, words)
+
+    # ---- items
+
+    def gone_through(self, value: Abstract) -> Abstract:
+        """What gives the items of a value."""
+        return self.by_class(value, "__iter__", [], lambda: value)
+
+    def verb_unpack(self, instr: Instr) -> None:
+        value = self.read(instr.operands[0])
+        if self.have([value], "__iter__"):
+            items = self.operand(self.gone_through(value))
+            homes = tuple(map(self.home, instr.outs))
+            self.emit("unpack", homes, (items,), instr.attr)
+            for register, home in zip(instr.outs, homes):
+                self.env[register] = Dynamic(home)
+            return
+        super().verb_unpack(instr)
+
+    def items_of(self, name: str, args: list[Abstract]) -> list[Abstract]:
+        """The arguments of a builtin, with what gives their items in the place of records."""
+        one_by_one = name in ("min", "max") and len(args) != 1
+        if name not in _GO_THROUGH or one_by_one or not self.have(args, "__iter__"):
+            return args
+        return [self.gone_through(a) for a in args]
+
+    def in_records(self, name: str, args: list[Abstract], words: Words) -> Abstract | None:
+        """Builtins that compare or add what may be records: as Python's own would."""
+        state = self.closer.state
+        adds, compares = ((f"__{n}__", f"__{o}__") for n, o in (("add", "radd"), ("lt", "gt")))
+        if name == "sum" and any(map(state.with_method, adds)):
+            start = args[1] if len(args) > 1 else words.get("start", Static(0))
+            return self.call_function(library.total, [args[0], start], {})
+        if name in library.IN_ORDER and any(map(state.with_method, compares)):
+            rows = args[0] if len(args) == 1 else Items(list, list(args))
+            given = dict(words) if name == "sorted" or "default" not in words else None
+            if given is None:
+                raise NotExportable(f"{name}() of objects with a default value")
+            return self.call_function(library.IN_ORDER[name], [rows], given)
+        return None
+
+
+def is_cached(found: Any) -> bool:
+    """Whether it is a property that is computed once."""
+    return type(found).__name__ == "cached_property"
