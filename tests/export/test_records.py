@@ -85,6 +85,18 @@ class Shared:
         return self.total
 
 
+@dataclass
+class Holder:
+    held: object
+    n: int = 1
+
+
+class Halved(Shared):
+    @property
+    def half(self):
+        return self.limit / 2
+
+
 class Ordered:
     def __init__(self, a):
         self.a = a
@@ -182,6 +194,19 @@ def shown(a):
     return repr([Ordered(a)]), str({"k": v}), repr(rows), f"{rows}", f"{(v,)}", str(v), repr(a)
 
 
+def held(a):
+    return repr(Holder(Ordered(a), a)), f"{[Holder(Ordered(a))]}"
+
+
+def without_setter(a):
+    x = Halved()
+    try:
+        x.half = a
+    except AttributeError:
+        return "refused", x.half
+    return "set", x.half
+
+
 def in_order(a):
     rows = [Ordered(3), Ordered(a), Ordered(2)]
     up, down = sorted(rows), sorted(rows, reverse=True)
@@ -210,7 +235,7 @@ def fields(a):
 
 PROGRAMS = [
     frozen_set, slots, texts, f_strings, keys, added_to, reflected, converted, dynamic, no_such,
-    of_class, shown, in_order, unlike, contained, unpacked, fields,
+    of_class, shown, held, without_setter, in_order, unlike, contained, unpacked, fields,
 ]  # fmt: skip
 
 

@@ -334,6 +334,9 @@ def why_refused(kind: type, name: str) -> str | None:
     params = getattr(kind, "__dataclass_params__", None)
     if params is not None and params.frozen:
         return f"cannot assign to field {name!r}"
+    found = inspect.getattr_static(kind, name, None)
+    if isinstance(found, property) and found.fset is None:
+        return f"property {name!r} of {kind.__name__!r} object has no setter"
     slots = [vars(k).get("__slots__") for k in kind.__mro__ if k is not object]
     if issubclass(kind, tuple) or any(s is None for s in slots):
         return None

@@ -218,6 +218,11 @@ def largest_of(iterable: Iterable[Any], *, key: Any = None) -> Any:
     return best
 
 
+def text_of(value: Any) -> str:
+    """`repr`, as a function of its own: objects hold objects of their class."""
+    return repr(value)
+
+
 def repr_of_items(value: Any) -> str:
     """What a list, tuple, dict or set shows, of objects that say themselves what they are."""
     if isinstance(value, dict):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import string
 from collections.abc import Callable
@@ -218,7 +219,28 @@ class Records(Calls):
                 lambda: self.of_run(otherwise, args),
             )
 
-        return self.first_of([(value, name, []) for name in names], others)
+        made = [
+            (kind, None)
+            for kind in self.closer.state.records.values()
+            if dataclasses.is_dataclass(kind) and not method_of_class(kind, "__repr__")
+        ]
+
+        def of_fields() -> Abstract:
+            return self.of_record(value, made, lambda k, _: self.fields_shown(k, value), others)
+
+        by_fields = of_fields if made and self.have([value], "__repr__") else others
+        return self.first_of([(value, name, []) for name in names], by_fields)
+
+    def fields_shown(self, kind: type, value: Abstract) -> Abstract:
+        """The text that dataclasses make, of fields that say themselves what they are."""
+        parts: list[Abstract] = []
+        for field in dataclasses.fields(kind):
+            if field.repr:
+                parts.append(Static(f"{', ' if parts else ''}{field.name}="))
+                text = self.call_function(library.text_of, [self.attribute(value, field.name)], {})
+                parts.append(text)
+        parts = [Static(f"{kind.__qualname__.rpartition('.')[2]}("), *parts, Static(")")]
+        return Dynamic(self.made("join", tuple(map(self.operand, parts))))
 
     def shown(self, value: Abstract, convert: str) -> Abstract | None:
         """The text of a value, where a record may say it itself; None of other values."""
