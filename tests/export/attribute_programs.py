@@ -177,7 +177,7 @@ SAME = [Setter, SetterOfRecord, Described, DescribedRecord, OwnCall, Cached]
 REFUSED = {
     NoSetter: "the attribute temp that is set, for which",
     OwnSetattr: "an attribute that is set where OwnSetattr has a __setattr__",
-    SetattrOfRecord: "an attribute that is set where Odd has a __setattr__",
+    SetattrOfRecord: "an object of Odd with __setattr__",
     CachedOfWritten: "the cached_property big, which reads n, which the program sets",
     CachedThroughMethod: "the cached_property big, which reads n, which the program sets",
 }

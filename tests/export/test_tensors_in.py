@@ -13,9 +13,7 @@ SPARSE = weft.eye(3).to_sparse()
 OTHERS = {
     "coo": SPARSE,
     "csr": weft.eye(3).to_sparse_csr(),
-    "nested": weft.nested.nested_tensor(
-        [weft.ones(2, 3), weft.ones(1, 3)], layout=weft.jagged
-    ),
+    "nested": weft.nested.nested_tensor([weft.ones(2, 3), weft.ones(1, 3)], layout=weft.jagged),
 }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import weft
@@ -211,14 +211,14 @@ class Attributes(Displays):
             return
         if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
             return self.set_of(holder, instr.attr, value)
-        self.expect_settable(kind for kind, _ in self.closer.state.with_method("__setattr__"))
 
         def plain() -> Abstract:
             operands = self.operand(holder), self.operand(value)
             self.emit("set_attr", (), operands, instr.attr)
             return Static(None)
 
-        found = self.computed_by(instr.attr)
+        # one without a setter refuses what is set, when it is (why_refused)
+        found = [(k, f) for k, f in self.computed_by(instr.attr) if getattr(f, "fset", f)]
         if not found or kind_of(holder) == "Tensor":
             plain()
             return
@@ -228,7 +228,8 @@ class Attributes(Displays):
         """Sets an attribute of a known object, as its class says."""
         kind = type(holder.value)
         if own_method(kind, "__setattr__"):
-            self.expect_settable([kind])
+            reason = f"an attribute that is set where {kind.__qualname__} has a __setattr__"
+            raise NotExportable(reason, "write a method that does what it does, and call it")
         found = inspect.getattr_static(kind, name, None)
         by_property = isinstance(found, property) and is_own(found.fget)
         if by_property or is_descriptor(found) and hasattr(type(found), "__set__"):
@@ -236,12 +237,6 @@ class Attributes(Displays):
             return
         target = self.writer.constant(Ref("object", self.closer.state.changes(holder.value, name)))
         self.emit("set_attr", (), (target, self.operand(value)), name)
-
-    def expect_settable(self, kinds: Iterable[type]) -> None:
-        """Raises for classes with a `__setattr__` of their own."""
-        for kind in kinds:
-            reason = f"an attribute that is set where {kind.__qualname__} has a __setattr__"
-            raise NotExportable(reason, "write a method that does what it does, and call it")
 
     def verb_del_attr(self, instr: Instr) -> None:
         raise NotExportable("an attribute that is deleted", "set it to None")
