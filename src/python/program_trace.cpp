@@ -303,7 +303,7 @@ PyObject* TraceHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const*
         case Verb::Add: {
             PyObject* const used[] = {use(args[0]), use_or_keep(args[1])};
             mutate(used[0]);
-            if (i.verb != Verb::Append) {
+            if (i.verb != Verb::Append && !is_value(used[1])) {  // a Size is one
                 if (!is_container(used[1])) throw Refused{"a container"};
                 look_into(used[1]);
             }
@@ -328,10 +328,11 @@ PyObject* TraceHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const*
 
 PyObject* TraceHost::attribute(PyObject* holder, PyObject* name) {
     if (is_live(holder)) throw Refused{"an attribute of a tuple"};
-    if (is_traced_tensor(holder)) {
+    const bool tells_layout = is_among(name, kLayoutAttributes);
+    if (is_traced_tensor(holder) || (is_made_here(holder) && tells_layout)) {
         // a method is looked up before its arguments are made
         if (is_method_of_tensors(name)) return own(checked(PyObject_GetAttr(holder, name)));
-        if (!is_among(name, kLayoutAttributes)) throw Refused{"an attribute of a tensor"};
+        if (!tells_layout) throw Refused{"an attribute of a tensor"};
         PyObject* found = checked(PyObject_GetAttr(holder, name));
         return is_value(found) ? found : own(found);
     }

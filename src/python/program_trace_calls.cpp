@@ -118,6 +118,10 @@ PyObject* TraceHost::call_method(PyObject* holder, PyObject* name, PyObject* con
         use_all(false);
         return call();
     }
+    if (is_made_here(holder) && is_among(name, kLayoutMethods)) {
+        use_all(false);
+        return call();
+    }
     if (is_container(holder)) {
         if (is_among(name, kWriters)) {
             mutate(holder);

@@ -37,6 +37,7 @@ bool is_plain_tensor(PyObject* o) {
 bool is_traced_tensor(PyObject* o) {
     return Py_TYPE(o) == &tensor_type && program::is_traced(python::handle(o));
 }
+bool is_made_here(PyObject* o) { return Py_TYPE(o) == &tensor_type && !is_traced_tensor(o); }
 bool is_module(PyObject* o) { return PyType_IsSubtype(Py_TYPE(o), module_type()); }
 
 PyTypeObject* size_type() {

@@ -21,6 +21,8 @@ PyObject* parameter_type();
 PyTypeObject* module_type();
 bool is_plain_tensor(PyObject* o);
 bool is_traced_tensor(PyObject* o);
+/// A tensor that the trace made of no traced one: others are traced before anything is asked of them.
+bool is_made_here(PyObject* o);
 bool is_module(PyObject* o);
 PyTypeObject* size_type();
 PyTypeObject* dtype_type();

@@ -474,6 +474,23 @@ def test_writes_over_its_own_values_are_part_of_a_stretch(grad):
     assert [p.runs for p in places_that_ran(f)] == [3]
 
 
+@needs_programs
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("kind", ["RNNCell", "GRUCell", "LSTMCell"])
+def test_a_cell_is_part_of_its_callers_stretch(kind, grad):
+    """It asked for the name of its class, and unpacked a Size; both ended stretches."""
+    cell = getattr(weft.nn, kind)(6, 6)
+
+    @weft.compile
+    def f(x):
+        return cell(x, cell(x))
+
+    with weft.set_grad_enabled(grad):
+        for k in range(4):
+            f(*given((3, 6), False, k)[:1])
+    assert [p.runs for p in places_that_ran(f)] == [3]
+
+
 def overwrites_what_backward_reads(x):
     z = (x * 2).exp()
     z.add_(1)

@@ -83,17 +83,18 @@ class RNNCellBase(Module):
 
     def _check_sizes(self, input: Tensor, *states: Tensor) -> None:
         """Raise a RuntimeError for features that the weights do not have."""
-        who = type(self).__name__
         if input.shape[-1] != self.input_size:
             raise RuntimeError(
-                f"[{who}] expected features that the weights have, got others (input has "
-                f"inconsistent input_size: got {input.shape[-1]} expected {self.input_size})"
+                f"[{type(self).__name__}] expected features that the weights have, got others "
+                f"(input has inconsistent input_size: got {input.shape[-1]} expected "
+                f"{self.input_size})"
             )
         for k, state in enumerate(states):
             if state.shape[-1] != self.hidden_size:
                 raise RuntimeError(
-                    f"[{who}] expected a state that the weights have, got another (hidden{k} has "
-                    f"inconsistent hidden_size: got {state.shape[-1]}, expected {self.hidden_size})"
+                    f"[{type(self).__name__}] expected a state that the weights have, got another "
+                    f"(hidden{k} has inconsistent hidden_size: got {state.shape[-1]}, expected "
+                    f"{self.hidden_size})"
                 )
 
     def _fail_dims(self, tensor: Tensor, what: str) -> NoReturn:
@@ -232,7 +233,7 @@ class LSTMCell(RNNCellBase):
         if hx is None:
             h = c = self._zeros(input)
         else:
-            if type(hx) is not tuple and not isinstance(hx, (tuple, list)):
+            if not isinstance(hx, (tuple, list)):
                 raise TypeError(
                     "[LSTMCell] expected a pair of Tensors as hx, got "
                     f"{type(hx).__name__} (argument 'hx' must be tuple of Tensors)"
