@@ -353,6 +353,10 @@ class Derived(Base):
         return super().forward(self.body(x)) - x
 
 
+def twice(cell, x):
+    return cell(x, cell(x))
+
+
 class Recurrent(nn.Module):
     def __init__(self):
         super().__init__()
