@@ -128,8 +128,37 @@ def test_arguments_are_checked():
         gradcheck(lambda x: x, (weft.ones(1, dtype=weft.float64).expand(3).requires_grad_(),))
     with pytest.warns(UserWarning, match="not a double precision"):
         gradcheck(lambda x: x * 1, (leaf(1.0, dtype=weft.float32),), raise_exception=False)
-    with pytest.raises(NotImplementedError):
-        gradcheck(lambda x: x, (leaf(1.0),), check_forward_ad=True)
+    with pytest.raises(AssertionError, match="requires check_forward_ad to be True"):
+        gradcheck(lambda x: x, (leaf(1.0),), check_batched_forward_grad=True)
+    with pytest.raises(AssertionError, match="at least one of"):
+        gradcheck(lambda x: x, (leaf(1.0),), check_backward_ad=False)
+
+
+class Halved(weft.autograd.Function):
+    """Its backward is right, its jvp is not."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x / 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g / 2
+
+    @staticmethod
+    def jvp(ctx, v):
+        return v / 3
+
+
+def test_forward_mode_is_checked_apart():
+    every = {"check_forward_ad": True, "check_batched_grad": True,
+             "check_batched_forward_grad": True}  # fmt: skip
+    x = leaf(0.3, -2.0)
+    assert gradcheck(lambda x: (x.exp() * x.sum(), x[:1] * 2), (x,), **every)
+    assert gradgradcheck(lambda x: x**3, (x,), check_fwd_over_rev=True, check_rev_over_rev=False)
+    assert gradcheck(Halved.apply, (x,))
+    with pytest.raises(GradcheckError, match="Jacobian mismatch"):
+        gradcheck(Halved.apply, (x,), check_forward_ad=True, check_backward_ad=False)
 
 
 def test_inputs_and_random_numbers_are_left_as_they_were():

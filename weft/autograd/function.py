@@ -6,8 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import weft
 from weft import _C
 from weft._C import Tensor
+from weft.autograd._transposed import TRANSPOSING
 from weft.base.modes import DEFER, TRACE, WATCH, at_once, no_grad
 
 __all__ = ["Function", "FunctionCtx", "once_differentiable"]
@@ -26,6 +28,10 @@ class FunctionCtx(_C._Context):
     _dirty: tuple[Tensor, ...] = ()
     _constant: tuple[Tensor, ...] = ()
     _values: tuple[Any, ...] | None = None  # in the backward of several uses at once (_merged.py)
+    _for_forward: tuple[Any, ...] = ()
+    _count: int | None = None  # of what is saved for backward, before what is for jvp
+    _in_jvp = False
+    _like: tuple[Any, ...] | None = None  # shapes and dtypes of arguments, where there is a jvp
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
         """Keeps tensors for backward, where `saved_tensors` gives them; None is allowed."""
@@ -39,15 +45,18 @@ class FunctionCtx(_C._Context):
         self._to_save = tensors
 
     def save_for_forward(self, *tensors: Tensor | None) -> None:
-        """For `jvp`, PyTorch's forward mode, which weft does not have: nothing reads them."""
+        """Keeps tensors for `jvp`, where `saved_tensors` gives them."""
+        self._for_forward = tensors
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What `save_for_backward` kept. Raises RuntimeError if one was written in place since."""
         if self._values is not None:
             return self._values
-        saved = self._saved()
-        return () if saved is None else saved
+        saved = self._saved() or ()
+        if self._count is None:
+            return saved
+        return saved[self._count :] if self._in_jvp else saved[: self._count]
 
     def mark_dirty(self, *tensors: Tensor) -> None:
         """Names arguments that forward wrote in place; forward must return them."""
@@ -100,6 +109,11 @@ def _run_forward(cls: type[Function], ctx: FunctionCtx, args: tuple[Any, ...]) -
 
 
 def _backward_of(cls: type[Function]) -> Callable[..., Any]:
+    backward = _reverse_of(cls)
+    return backward if cls.jvp is Function.jvp else functools.partial(_either_way, cls, backward)
+
+
+def _reverse_of(cls: type[Function]) -> Callable[..., Any]:
     if cls.vjp is Function.vjp:
         return cls.backward
     if cls.backward is not Function.backward:
@@ -157,8 +171,12 @@ class Function:
 
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
-        """PyTorch's forward mode, which weft does not have."""
-        raise NotImplementedError("[Function] expected backward, got jvp: there is no forward mode")
+        """The derivatives of the outputs in a direction, that of each argument, which is None for
+        those without. Forward mode calls it, or else `backward`, two times over."""
+        raise NotImplementedError(
+            "[Function] expected jvp to be overridden, got none (You must implement the jvp "
+            "function for custom autograd.Function to use it with forward mode AD.)"
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Refused: functions are not instances."""
@@ -186,6 +204,8 @@ class Function:
             output = _C._within("function", cls.__name__, _run_forward, cls, ctx, args)
         single = not isinstance(output, tuple)
         outputs = (output,) if single else output
+        if cls.jvp is not Function.jvp:
+            _keep_for_jvp(ctx, args)
         backward, name = _backward_of(cls), cls.__name__ + "Backward"
         told = (ctx, backward, name, args, outputs, ctx._to_save, ctx._dirty, ctx._constant,
                 ctx.materialize_grads)  # fmt: skip
@@ -202,6 +222,45 @@ class Function:
             # the node keeps what backward needs; that ctx kept it too would make a cycle
             ctx._to_save = ctx._dirty = ctx._constant = ()
         return recorded[0] if single else recorded
+
+
+def _keep_for_jvp(ctx: FunctionCtx, args: tuple[Any, ...]) -> None:
+    ctx._like = tuple((a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args)
+    if ctx._for_forward:
+        ctx._count = len(ctx._to_save)
+        ctx._to_save = (*ctx._to_save, *ctx._for_forward)
+        ctx._for_forward = ()
+
+
+def _either_way(cls: type[Function], backward: Callable[..., Any], ctx: Any, *grads: Any) -> Any:
+    """backward, of a function that has a jvp."""
+    if not TRANSPOSING.get() or ctx._like is None:
+        return backward(ctx, *grads)
+    made = iter(_Transposed.apply(cls, ctx, *grads))
+    return tuple([next(made) if wanted else None for wanted in ctx.needs_input_grad])
+
+
+class _Transposed(Function):
+    """u ↦ Jᵀu of a function, whose own derivative is the function's jvp: u ↦ Jᵀu is linear, so
+    nothing asks for its value, which is 1 here."""
+
+    @staticmethod
+    def forward(ctx: Any, cls: type[Function], inner: Any, *grads: Any) -> Any:
+        ctx.set_materialize_grads(False)
+        ctx.cls, ctx.inner = cls, inner
+        wanted = zip(inner._like, inner.needs_input_grad, strict=True)
+        return tuple([weft.ones(like[0], dtype=like[1]) for like, wants in wanted if wants])
+
+    @staticmethod
+    def backward(ctx: Any, *tangents: Any) -> Any:
+        inner, given = ctx.inner, iter(tangents)
+        inner._in_jvp = True
+        try:
+            along = [next(given) if wanted else None for wanted in inner.needs_input_grad]
+            moved = ctx.cls.jvp(inner, *along)
+        finally:
+            inner._in_jvp = False
+        return None, None, *(moved if isinstance(moved, tuple) else (moved,))
 
 
 class _Once(Function):

@@ -13,6 +13,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.autograd._backward import grad
+from weft.autograd._transposed import transposed
 from weft.base import checks as _checks
 from weft.base.modes import enable_grad
 
@@ -161,6 +162,40 @@ def _all_rows(out: Tensor, inputs: Tensors, create_graph: bool) -> Tensors:
     )
 
 
+def _jacobian_forward(
+    func: Callable[..., Any], inputs: Any, create_graph: bool, strict: bool, vectorize: bool
+) -> Any:
+    for name, given in (("create_graph", create_graph), ("strict", strict)):
+        if given:
+            raise (NotImplementedError if name == "create_graph" else RuntimeError)(
+                f"[jacobian] expected {name}=False with strategy 'forward-mode', got True "
+                f"(torch.autograd.functional.jacobian: `{name}=True` and "
+                '`strategy="forward-mode"` are not supported together (yet). Please either set '
+                f'`{name}=False` or `strategy="reverse-mode"`.)'
+            )
+    if not vectorize:
+        raise NotImplementedError(
+            "[jacobian] expected vectorize=True with strategy 'forward-mode', got False (Computing "
+            "Jacobian using forward-AD or forward-over-reverse Hessian is only implemented for "
+            "`vectorize=True`.)"
+        )
+    several, given_inputs = _as_tuple(inputs, "inputs", "jacobian")
+    leaves = _fresh(given_inputs, False)
+    many, outputs = _called("jacobian", func, leaves, False)
+    rows = []
+    seeds, turned = transposed(list(outputs), list(leaves))
+    for out, seed in zip(outputs, seeds, strict=True):
+        row = []
+        for t, product in zip(leaves, turned, strict=True):
+            if product is None or not product.numel() or not product.requires_grad:
+                row.append(t.new_zeros((*out.shape, *t.shape)))
+                continue
+            columns = _all_rows(product, (seed,), False)[0]
+            row.append(columns.movedim(tuple(range(t.dim())), tuple(range(-t.dim(), 0))))
+        rows.append(_given(several, tuple(row), False))
+    return tuple(rows) if many else rows[0]
+
+
 @enable_grad()
 def jacobian(
     func: Callable[..., Any],
@@ -175,7 +210,8 @@ def jacobian(
     Args:
         func, inputs, create_graph, strict: see the module.
         vectorize: all elements of an output by one backward pass, not with `strict`.
-        strategy: `"reverse-mode"`.
+        strategy: `"forward-mode"` computes by columns, one for each input element, with `vectorize`
+            alone.
 
     Returns: of shape output + input; a tuple for several inputs, of tuples for several outputs.
 
@@ -183,12 +219,13 @@ def jacobian(
     tensor([[2., 0.],
             [0., 4.]])
     """
-    if strategy != "reverse-mode":
-        kind = NotImplementedError if strategy == "forward-mode" else AssertionError
-        raise kind(
-            f"[jacobian] expected strategy 'reverse-mode', got {strategy!r} (Expected strategy to "
-            'be either "forward-mode" or "reverse-mode".)'
+    if strategy not in ("forward-mode", "reverse-mode"):
+        raise AssertionError(
+            f"[jacobian] expected strategy 'reverse-mode' or 'forward-mode', got {strategy!r} "
+            '(Expected strategy to be either "forward-mode" or "reverse-mode".)'
         )
+    if strategy == "forward-mode":
+        return _jacobian_forward(func, inputs, create_graph, strict, vectorize)
     several, given = _as_tuple(inputs, "inputs", "jacobian")
     leaves = _fresh(given, create_graph)
     many, outputs = _called("jacobian", func, leaves, strict)

@@ -15,6 +15,7 @@ from typing import Any
 import weft
 from weft._C import Tensor
 from weft.autograd._backward import grad
+from weft.autograd._transposed import found_gradients, transposed
 
 __all__ = ["GradcheckError", "gradcheck", "gradgradcheck"]
 
@@ -141,6 +142,25 @@ def _analytic(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> list[list[
     return out
 
 
+def _forward(outputs: Sequence[Tensor], leaves: Sequence[Tensor]) -> list[list[Tensor]]:
+    """One derivative in a direction per element of each input."""
+    out: list[list[Tensor]] = [[] for _ in leaves]
+    for output in outputs:
+        seeds, products = transposed([output], list(leaves))
+        for row, leaf, product in zip(out, leaves, products):
+            columns = []
+            for cell in _cells(leaf):
+                direction = weft.zeros_like(leaf)
+                direction[cell] = 1.0
+                reached = [] if product is None else [product]
+                (moved,) = found_gradients(reached, seeds, [direction], False)
+                moved = weft.zeros_like(output) if moved is None else moved
+                columns.append(moved.detach().clone().reshape(-1).double())
+            shape = (leaf.numel(), output.numel())
+            row.append(weft.stack(columns) if columns else weft.zeros(shape, dtype=weft.float64))
+    return out
+
+
 # ---- checks
 
 
@@ -248,6 +268,39 @@ def _fast_check(
                 _check_repeatable([[g]], [[again]], nondet_tol)
 
 
+def _check_batched(outputs: Sequence[Tensor], inputs: Sequence[Tensor], what: str) -> None:
+    """Gradients of two vectors at once are those of each."""
+    for output in outputs:
+        if not output.requires_grad:
+            continue
+        starts = weft.stack([_unit(output) for _ in range(2)])
+        at_once = grad(
+            output, inputs, starts, retain_graph=True, allow_unused=True, is_grads_batched=True
+        )
+        each = [grad(output, inputs, v, retain_graph=True, allow_unused=True) for v in starts]
+        for g, *parts in zip(at_once, *each):
+            if g is None:
+                continue
+            expected = [weft.zeros_like(g[0]) if p is None else p for p in parts]
+            if not weft.allclose(g, weft.stack(expected)):
+                raise GradcheckError(
+                    f"While computing batched {what}, got other values than one by one:\n{g}\n"
+                    f"{expected}\n"
+                )
+
+
+def _check_forward(
+    function: _Function, inputs: Sequence[Any], wanted: list[int], outputs: Sequence[Tensor], *,
+    eps: float, atol: float, rtol: float, batched: bool,
+) -> None:  # fmt: skip
+    leaves = [inputs[i] for i in wanted]
+    numeric = _numeric(function, inputs, wanted, eps)
+    _compare(_forward(outputs, leaves), numeric, wanted, atol, rtol)
+    for output in outputs if batched else ():
+        seeds, products = transposed([output], leaves)
+        _check_batched([t for t in products if t is not None], seeds, "forward gradients")
+
+
 def _unit(like: Tensor) -> Tensor:
     v = weft.randn(like.shape, dtype=like.dtype)
     length = (v * v).sum().sqrt()
@@ -280,22 +333,29 @@ def gradcheck(
     not every element.
     Outputs one at a time leave the other outputs' gradients undefined, and shapes and dtypes are
     always compared, so `check_undefined_grad` and `check_grad_dtypes` change nothing.
-    Batched and forward-mode checks raise NotImplementedError.
+    `check_forward_ad`: the derivatives in the direction of each element of the inputs too, those of
+    a Function by its `jvp`. `check_batched_grad`, `check_batched_forward_grad`: that two vectors at
+    once give what each gives.
 
     >>> x = weft.tensor([0.5, 2.0], dtype=weft.float64, requires_grad=True)
     >>> weft.autograd.gradcheck(lambda x: x.exp() * x, (x,))
     True
     """
-    if check_batched_grad or check_batched_forward_grad or check_forward_ad:
-        raise NotImplementedError(
-            "[gradcheck] expected backward checks only, got a batched or forward-"
-            "mode one. Hint: weft has reverse mode only"
-        )
-    if not check_backward_ad:
+    if not (check_forward_ad or check_backward_ad):
         raise AssertionError(
-            "[gradcheck] expected check_backward_ad=True, got False (Expected at least "
-            "one of check_forward_ad or check_backward_ad to be True)"
+            "[gradcheck] expected check_backward_ad=True or check_forward_ad=True, got neither "
+            "(Expected at least one of check_forward_ad or check_backward_ad to be True)"
         )
+    for name, given, needs, there in (
+        ("check_batched_grad", check_batched_grad, "check_backward_ad", check_backward_ad),
+        ("check_batched_forward_grad", check_batched_forward_grad, "check_forward_ad",
+         check_forward_ad),
+    ):  # fmt: skip
+        if given and not there:
+            raise AssertionError(
+                f"[gradcheck] expected {needs}=True with {name}=True, got False (Setting {name}="
+                f"True requires {needs} to be True)"
+            )
     values, wanted = _checked_inputs("gradcheck", inputs)
     func, values = _on_parts(func, values)
     try:
@@ -305,18 +365,18 @@ def gradcheck(
                 _check_constant(func, values, wanted, eps, atol)
                 return True
             check = _fast_check if fast_mode else _slow_check
+            leaves = [values[i] for i in wanted]
+            at = {"eps": eps, "atol": atol, "rtol": rtol}
             with weft.random.fork_rng():
-                check(
-                    func,
-                    values,
-                    wanted,
-                    outputs,
-                    eps=eps,
-                    atol=atol,
-                    rtol=rtol,
-                    nondet_tol=nondet_tol,
-                )
-            _check_zero(outputs, [values[i] for i in wanted])
+                if check_backward_ad:
+                    check(func, values, wanted, outputs, **at, nondet_tol=nondet_tol)
+                if check_batched_grad:
+                    _check_batched(outputs, leaves, "gradients")
+                if check_forward_ad:
+                    batched = check_batched_forward_grad
+                    _check_forward(func, values, wanted, outputs, **at, batched=batched)
+            if check_backward_ad:
+                _check_zero(outputs, leaves)
     except GradcheckError:
         if raise_exception:
             raise
@@ -359,11 +419,6 @@ def gradgradcheck(
     >>> weft.autograd.gradgradcheck(lambda x: x ** 3, (x,))
     True
     """
-    if check_fwd_over_rev or not check_rev_over_rev:
-        raise NotImplementedError(
-            "[gradgradcheck] expected reverse over reverse, got another order. "
-            "Hint: weft has reverse mode only"
-        )
     values, wanted = _checked_inputs("gradgradcheck", inputs)
 
     def live(args: Sequence[Any]) -> list[Tensor]:
@@ -395,6 +450,8 @@ def gradgradcheck(
         raise_exception=raise_exception,
         nondet_tol=nondet_tol,
         check_batched_grad=check_batched_grad,
+        check_forward_ad=check_fwd_over_rev,
+        check_backward_ad=check_rev_over_rev,
         fast_mode=fast_mode,
     )
 

@@ -49,7 +49,7 @@ HOUSE = {
     "weft": """__main__ _checkpoint _library_ops array_api base batching closing composites deferred
         experiments frontend memory running safetensors see serve tools""",
     "weft._library": "aten checks dispatch mapping operators",
-    "weft.autograd": "_backward _merged _missing _moved anomaly",
+    "weft.autograd": "_backward _merged _missing _moved _transposed anomaly",
     "weft.cuda": "types",
     "weft.distributed": """agreement balance barriers communicator exchanges joining launching
         messages objects over_mpi rank reducer reducing same spawned stores work world""",

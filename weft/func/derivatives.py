@@ -11,55 +11,13 @@ from functools import wraps
 from typing import Any
 
 import weft
-from weft import _C
 from weft._C import Tensor
+from weft.autograd._transposed import depends, gradients, own, transposed
 from weft.utils._pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 
 __all__ = ["grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp", "vjp"]
 
 Argnums = int | tuple[int, ...]
-
-
-def _own(t: Any, who: str) -> Tensor:
-    """A fresh input: part of the graph around, if `t` is, and differentiable in any case."""
-    if not isinstance(t, Tensor):
-        raise ValueError(f"[{who}] expected tensors as inputs, got {type(t).__name__}")
-    if not (t.is_floating_point() or t.is_complex()):
-        raise RuntimeError(
-            f"[{who}] expected inputs of a floating dtype, got {t.dtype} (only Tensors of floating "
-            "point dtype can require gradients)"
-        )
-    mapped: Tensor | None = _C._map_fresh(t)
-    if mapped is not None:
-        return mapped
-    if not t.requires_grad and not t.is_inference():
-        return t.detach().requires_grad_()
-    return t.clone().requires_grad_()  # not a view of `t`: the function may write into it
-
-
-def _depends(outputs: list[Tensor], own: list[Tensor]) -> bool:
-    """Whether the graph of `outputs` reaches past `own`: then results are part of it."""
-    past: bool = _C._reaches_past(outputs, own)
-    return past
-
-
-def _gradients(
-    outputs: list[Tensor], inputs: list[Tensor], seeds: list[Tensor] | None, track: bool
-) -> list[Tensor]:
-    """Gradients, zeros for what outputs do not depend on; the graph is kept."""
-    with weft.inference_mode(False):
-        wanted = [k for k, t in enumerate(outputs) if t.requires_grad]
-        if not wanted:
-            return [weft.zeros_like(t) for t in inputs]
-        found = weft.autograd.grad(
-            [outputs[k] for k in wanted],
-            inputs,
-            None if seeds is None else [seeds[k] for k in wanted],
-            retain_graph=True,
-            create_graph=track,
-            allow_unused=True,
-        )
-    return [weft.zeros_like(t) if g is None else g for g, t in zip(found, inputs, strict=True)]
 
 
 def _places(argnums: Argnums, count: int, who: str) -> list[int]:
@@ -88,7 +46,7 @@ class _Inputs:
         self.single = isinstance(argnums, int)
         leaves, self.spec = tree_flatten(tuple(args[k] for k in self.places))
         with weft.inference_mode(False):
-            self.own = [_own(t, who) for t in leaves]
+            self.own = [own(t, who) for t in leaves]
         self.args = list(args)
         for k, value in zip(self.places, tree_unflatten(self.own, self.spec), strict=True):
             self.args[k] = value
@@ -144,8 +102,8 @@ def grad_and_value(
                 "wanted to "
                 "use the vjp or jacrev APIs instead?)"
             )
-        track = outer and _depends([output], inputs.own)
-        found = inputs.structure(_gradients([output], inputs.own, None, track))
+        track = outer and depends([output], inputs.own)
+        found = inputs.structure(gradients([output], inputs.own, None, track))
         value = _out(output, track)
         return _out(found, track), (value, _out(aux, track)) if has_aux else value
 
@@ -206,7 +164,7 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         if has_aux:
             output, aux = _with_aux(output, "vjp")
     outputs, spec = _tensors_of(output, "vjp")
-    track = outer and _depends(outputs, inputs.own)
+    track = outer and depends(outputs, inputs.own)
 
     def back(cotangents: Any) -> Any:
         seeds, given = tree_flatten(cotangents)
@@ -216,20 +174,18 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
             )
         keep = track or any(isinstance(s, Tensor) and s.requires_grad for s in seeds)
         keep = keep and weft.is_grad_enabled()
-        return _out(inputs.structure(_gradients(outputs, inputs.own, seeds, keep)), keep)
+        return _out(inputs.structure(gradients(outputs, inputs.own, seeds, keep)), keep)
 
     result = _out(output, track)
     return (result, back, _out(aux, track)) if has_aux else (result, back)
 
 
-def _transposed(outputs: list[Tensor], own: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
-    """u and Jᵀu as a function of u: its gradient in the direction v is Jv.
-
-    It is linear in u, but at 0 what it is made of may have no derivative, such as log|u|: u is 1.
-    """
+def _transposed(outputs: list[Tensor], inputs: list[Tensor]) -> tuple[list[Tensor], list[Tensor]]:
+    """u and Jᵀu as a function of u, zeros for what outputs do not depend on."""
+    seeds, found = transposed(outputs, inputs)
     with weft.inference_mode(False):
-        seeds = [_own(weft.ones_like(t), "jvp") for t in outputs]
-        return seeds, _gradients(outputs, own, seeds, True)
+        zeros = (weft.zeros_like(t) if g is None else g for g, t in zip(found, inputs, strict=True))
+        return seeds, list(zeros)
 
 
 def _expect_dependent(outputs: list[Tensor], inputs: list[Tensor]) -> None:
@@ -283,9 +239,9 @@ def jvp(
     outputs, spec = _tensors_of(output, "jvp")
     if strict:
         _expect_dependent(outputs, inputs.own)
-    track = outer and (_depends(outputs, inputs.own) or any(t.requires_grad for t in directions))
+    track = outer and (depends(outputs, inputs.own) or any(t.requires_grad for t in directions))
     seeds, products = _transposed(outputs, inputs.own)
-    moved = tree_unflatten(_gradients(products, seeds, directions, track), spec)
+    moved = tree_unflatten(gradients(products, seeds, directions, track), spec)
     result = (_out(output, track), _out(moved, track))
     return (*result, _out(aux, track)) if has_aux else result
 
@@ -315,13 +271,13 @@ def linearize(func: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..
                 f"[linearize] expected tangents of the primals' structure, got others (Expected "
                 f"the tangents {given} to have the same argspec as the primals {inputs.spec})"
             )
-        for own, direction in zip(inputs.own, directions, strict=True):
-            if (own.shape, own.dtype) != (direction.shape, direction.dtype):
+        for primal, direction in zip(inputs.own, directions, strict=True):
+            if (primal.shape, primal.dtype) != (direction.shape, direction.dtype):
                 raise RuntimeError(
-                    f"[linearize] expected a tangent of {own.dtype} {list(own.shape)}, got "
+                    f"[linearize] expected a tangent of {primal.dtype} {list(primal.shape)}, got "
                     f"{direction.dtype} {list(direction.shape)}"
                 )
-        return tree_unflatten(_gradients(products, seeds, directions, False), spec)
+        return tree_unflatten(gradients(products, seeds, directions, False), spec)
 
     return _out(output, False), along
 
@@ -399,7 +355,7 @@ def _jacobian(
             if has_aux:
                 output, aux = _with_aux(output, who)
             outputs, spec = _tensors_of(output, who)
-            track = outer and _depends(outputs, inputs.own)
+            track = outer and depends(outputs, inputs.own)
             found = [inputs.structure(row) for row in make(outputs, inputs.own, track, chunk)]
         result = _out(tree_unflatten(found, spec), track)
         return (result, _out(aux, track)) if has_aux else result
