@@ -12,8 +12,10 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Size, Tensor, dtype
+from weft.base.dispatch_modes import entered
 from weft.base.forms import method
 from weft.base.shown import dtype_name
+from weft.base.subclasses import dispatches
 
 
 def __torch_function__(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -24,6 +26,64 @@ def __torch_function__(cls: Any, func: Any, types: Any, args: Any = (), kwargs: 
 
 
 _C._extend("__torch_function__", classmethod(__torch_function__))
+
+
+def _make_wrapper_subclass(
+    cls: type[Any],
+    size: Sequence[int],
+    strides: Sequence[int] | None = None,
+    storage_offset: int | None = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+) -> Any:
+    """A tensor without memory, of a class that defines `__torch_dispatch__`: calls come to the
+    class, which knows what the tensor is made of.
+
+    Args:
+        cls: the class.
+        size, strides, dtype: of the tensor; dense, and of the default dtype, unless told otherwise.
+        requires_grad: whether it wants a gradient.
+
+    Raises: RuntimeError: the class defines no `__torch_dispatch__`.
+
+    >>> class Named(weft.Tensor):
+    ...     @staticmethod
+    ...     def __new__(cls, x, name):
+    ...         made = weft.Tensor._make_wrapper_subclass(cls, x.shape, dtype=x.dtype)
+    ...         made.x, made.name = x, name
+    ...         return made
+    ...     @classmethod
+    ...     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+    ...         plain = [a.x if isinstance(a, Named) else a for a in args]
+    ...         return cls(func(*plain, **(kwargs or {})), f"{func.__name__} of {args[0].name}")
+    >>> (Named(weft.ones(2), "one") * 3).name
+    'mul.Tensor of one'
+    """
+    if not dispatches(cls):
+        raise RuntimeError(
+            f"[_make_wrapper_subclass] expected a class that defines __torch_dispatch__, got "
+            f"{cls.__name__} ({cls.__name__} must define __torch_dispatch__)"
+        )
+    size = Size(size)
+    with entered(()):
+        kind = weft.get_default_dtype() if dtype is None else dtype
+        if strides is None:
+            data = weft.empty(size, dtype=kind, device="meta")
+            if memory_format is not None and memory_format is not weft.preserve_format:
+                data = data.contiguous(memory_format=memory_format)
+        else:
+            data = weft.empty_strided(size, tuple(strides), dtype=kind, device="meta")
+    return Tensor._make_subclass(cls, data, requires_grad)
+
+
+_C._extend("_make_wrapper_subclass", staticmethod(_make_wrapper_subclass))
 
 
 @method

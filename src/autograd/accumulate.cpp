@@ -91,7 +91,7 @@ Tensor copy_lying_like(const Tensor& grad, const Tensor& leaf) {
 void accumulate_grad(const Tensor& leaf, Tensor grad) {
     Locked locked;
     bool graph = mode & kGradMode;
-    if (grad.has(kMeta) && !leaf.has(kMeta)) [[unlikely]]
+    if (grad.on_meta() && !leaf.has(kMeta)) [[unlikely]]
         ops::fail_copying_out("backward");
     Tensor old = meta(leaf).grad;
     Tensor sum;
@@ -100,7 +100,9 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
         meta(leaf).grad = sum;
         return;
     }
-    if (!old.defined()) {
+    if (grad.has(kDispatching) || (old.defined() && old.has(kDispatching))) [[unlikely]] {
+        sum = old.defined() ? old + grad : ops::clone(grad);  // by the class
+    } else if (!old.defined()) {
         if (!graph && sole_owner(grad) && lies_like(grad, leaf) && !requires_grad(grad)) {
             sum = std::move(grad);
             sum.set(kLooseView, false);  // whatever its memory was a view of is gone

@@ -36,7 +36,7 @@ void GradBuffer::add_to_sum(Tensor t) {
         sum_ = sparse::host.add(sum_, t);
         return;
     }
-    if (sum_.has(kPending) || t.has(kPending)) {
+    if (sum_.has(kPending) || t.has(kPending) || sum_.has(kDispatching) || t.has(kDispatching)) {
         sum_ = sum_ + t;
         return;
     }

@@ -21,6 +21,7 @@ bool any_tracked(const Call& c) {
 }
 
 constexpr uint32_t kMetaMark = uint32_t{kMeta} << Tensor::kFlagsAt;
+constexpr uint32_t kDispatchMark = uint32_t{kDispatching} << Tensor::kFlagsAt;
 
 /// Dtypes and flags of operands and results, in one word (Tensor::marks).
 WEFT_INLINE uint32_t marks_of(const Call& c) {
@@ -34,7 +35,7 @@ WEFT_INLINE uint32_t marks_of(const Call& c) {
 /// Whether an operand is of the meta device.
 bool has_meta(const Call& c) {
     for (int i = 0; i < c.inputs; ++i)
-        if (c.in[i].defined() && c.in[i].has(kMeta)) return true;
+        if (c.in[i].defined() && c.in[i].on_meta()) return true;
     return false;
 }
 
@@ -71,16 +72,35 @@ std::string who(const Call& c) { return text(c.name(), c.in_place ? "_" : ""); }
 
 const char* device_of(const Tensor& t) { return t.has(kMeta) ? "meta" : "cpu"; }
 
+/// Has a mode or a class of an operand carry out what is no composite (Note [Dispatch]).
+[[gnu::noinline]] void dispatch(Call& c) {
+    if (c.dest.defined() && !c.in_place) {
+        if (hooks.before_write) hooks.before_write(c);
+        Call apart(*c.op, c.in, c.inputs, c.attrs);
+        call(apart);
+        write_result(c, c.dest, apart.out(0));
+        return c.set(c.dest);
+    }
+    if (!hooks.dispatch(c)) finish(c);
+}
+
 /// Whether the results of `c` are meta (Note [On meta]).
 bool makes_meta(const Call& c) {
     bool any_memory = c.dest.defined();
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];
         if (!t.defined()) continue;
-        if (t.has(kMeta)) return true;
+        if (t.on_meta()) return true;
         any_memory |= t.has(kPending) || t.storage();
     }
     return (mode & kMetaMode) && c.op->factory && !any_memory;
+}
+
+/// Whether `c` is never kept: its results are meta, or of a class that carries it out.
+bool runs_at_once(const Call& c) {
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined() && c.in[i].has(kDispatching)) return true;
+    return makes_meta(c);
 }
 
 /// Throws unless the operands lie on one device.
@@ -199,6 +219,8 @@ void check_overlap(const Call& c, const Tensor& dest) {
 /// write through; the result of others is made apart and copied, which also covers operands that
 /// overlap the destination. Then the version goes up and the graph hears of it (Note [Writing]).
 void call_into(Call& c) {
+    if ((marks_of(c) | c.dest.marks()) & kDispatchMark) [[unlikely]]
+        return dispatch(c);
     const bool on_meta = c.dest.has(kMeta);
     if (on_meta || has_meta(c)) [[unlikely]]
         expect_places(c);
@@ -248,9 +270,11 @@ bool can_reuse(const Call& c, const Tensor& in) {
            equal(out.strides(), in.strides()) && !(marks_of(c) & kNarrowBit);
 }
 
-/// What is left of a call that is laid out and in which a narrow dtype or a meta tensor takes part.
+/// What is left of a call that is laid out and in which a narrow dtype, a meta tensor or one of a class
+/// that carries calls out takes part.
 template <class Memory>
 [[gnu::noinline]] void finish_marked(Call& c, const Memory& memory) {
+    if (marks_of(c) & kDispatchMark) return dispatch(c);
     if (has_meta(c)) return finish_on_meta(c);
     memory(c);
     run_kernel(c);
@@ -265,7 +289,7 @@ WEFT_INLINE void carry_out(Call& c, const Memory& memory) {
     if (op.body) return run_body(c);
     if (c.dest.defined()) return call_into(c);
     op.shape(c);
-    if (marks_of(c) & (kNarrowBit | kMetaMark)) [[unlikely]]
+    if (marks_of(c) & (kNarrowBit | kMetaMark | kDispatchMark)) [[unlikely]]
         return finish_marked(c, memory);
     memory(c);
     op.kernel(c);
@@ -295,15 +319,9 @@ template <class Memory>
         if (c.in[i].defined() && c.in[i].has(kPending)) settle(c.in[i]);
     const ModeGuard at_once(0, kDeferMode);
     if (c.op->body) return run_body(c);
-    if (c.dest.defined() && !c.in_place) {
-        if (hooks.before_write) hooks.before_write(c);
-        Call apart(*c.op, c.in, c.inputs, c.attrs);
-        call(apart);
-        write_result(c, c.dest, apart.out(0));
-        return c.set(c.dest);
-    }
+    if (c.dest.defined() && !c.in_place) return dispatch(c);
     WatchSpan span(c);
-    if (!hooks.dispatch(c)) finish(c);
+    dispatch(c);
     span.end(c);
 }
 
@@ -318,7 +336,7 @@ WEFT_INLINE void enter(Call& c, const Memory& memory) {
         if (mode & kMapMode && hooks.map(c)) return;
         if (mode & kDispatchMode) return carry_out_dispatched(c);
         if (mode & kDeferMode) {
-            if (!makes_meta(c)) return hooks.defer(c);
+            if (!runs_at_once(c)) return hooks.defer(c);
             for (int i = 0; i < c.inputs; ++i)
                 if (c.in[i].defined() && c.in[i].has(kPending)) settle(c.in[i]);
             ModeGuard at_once(0, kDeferMode);

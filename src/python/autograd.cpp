@@ -53,7 +53,7 @@ Edge edge_of(PyObject* o, const char* who, bool root) {
 bool leads_to_meta(const Node* node) {
     while (node) {
         if (const auto* end = dynamic_cast<const AccumulateGrad*>(node))
-            return end->variable().defined() && end->variable().has(kMeta);
+            return end->variable().defined() && end->variable().on_meta();
         const Node* next = nullptr;
         for (int i = 0; i < node->edge_count() && !next; ++i) next = node->edge(i).node.get();
         node = next;
@@ -92,7 +92,7 @@ Tensor start_of(DType dtype, DimSpan shape, bool on_meta, PyObject* given, Py_ss
                      " gradient (For complex Tensors, both grad_output and output are required to "
                      "have the same dtype)"),
                 name(g.dtype()));
-    WEFT_EXPECT(g.has(kMeta) == on_meta, Runtime, "backward",
+    WEFT_EXPECT(g.on_meta() == on_meta, Runtime, "backward",
                 text("a gradient on ", device_name(on_meta)),
                 text("one on another device (Function ", index,
                      " returned an invalid gradient: "
@@ -171,7 +171,7 @@ PyObject* backward_of_wholes(mapped::Level& level, const Object& roots, const Ob
         PyObject* given = PySequence_Fast_GET_ITEM(gradients.get(), i);
         wholes.push_back(mapped::whole_of(level, root));
         starts.push_back(mapped::whole_of(
-            level, start_of(root.dtype(), root.shape(), root.has(kMeta), given, i)));
+            level, start_of(root.dtype(), root.shape(), root.on_meta(), given, i)));
     }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i)
         targets.push_back(mapped::whole_of(level, item(inputs, i)));
@@ -201,8 +201,7 @@ struct Starts {
                 gradients.push_back(start_of(made.dtype(), made.shape(), on_meta, start, i));
             } else {
                 Tensor root = unwrap(t);
-                gradients.push_back(
-                    start_of(root.dtype(), root.shape(), root.has(kMeta), start, i));
+                gradients.push_back(start_of(root.dtype(), root.shape(), root.on_meta(), start, i));
             }
         }
     }

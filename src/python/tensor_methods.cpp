@@ -51,7 +51,7 @@ PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
     });
 }
 PyObject* method_item(PyObject* self, PyObject*) {
-    if (dispatches() && handle(self).numel() == 1) [[unlikely]]
+    if (dispatches(self) && handle(self).numel() == 1) [[unlikely]]
         return dispatched_element(self);
     return guarded_method("item", {self}, [&]() -> PyObject* {
         Tensor t = reading(self);
@@ -128,7 +128,7 @@ PyObject* method_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t n,
     });
 }
 PyObject* method_detach(PyObject* s, PyObject*) {
-    if (dispatches()) [[unlikely]]
+    if (dispatches(s)) [[unlikely]]
         return dispatched("detach", s);
     return guarded([&] {
         Tensor t = operand(s);
@@ -177,7 +177,8 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
         WEFT_EXPECT(PyType_IsSubtype(cls, &tensor_type), Type, "_make_subclass",
                     "a subclass of Tensor", cls->tp_name);
         refuse_sparse(data, "_make_subclass");
-        Tensor t = detach(unwrap(data));
+        Tensor t =
+            handle(data).has(kDispatching) ? handle(data).plain_alias() : detach(unwrap(data));
         if (requires_grad) set_requires_grad(t, true);
         return instance(cls, std::move(t));
     });
@@ -209,6 +210,7 @@ PyObject* as_subclass(PyObject* s, PyObject* o) {
                     "a subclass of Tensor", PyType_Check(o) ? cls->tp_name : Py_TYPE(o)->tp_name);
         refuse_sparse(s, "as_subclass");
         Tensor t = unwrap(s);
+        if (t.has(kDispatching)) return instance(cls, t.plain_alias());
         return instance(cls, ops::view(t, t.shape()));
     });
 }

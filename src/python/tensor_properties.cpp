@@ -19,12 +19,12 @@ PyObject* plain_getter(PyObject* self, void*) {
 
 PyObject* get_shape(const Tensor& t) { return size_object(t.shape()); }
 PyObject* get_dtype(const Tensor& t) { return Py_NewRef(dtype_object(t.dtype())); }
-PyObject* get_is_meta(const Tensor& t) { return PyBool_FromLong(t.has(kMeta)); }
-PyObject* get_is_cpu(const Tensor& t) { return PyBool_FromLong(!t.has(kMeta)); }
+PyObject* get_is_meta(const Tensor& t) { return PyBool_FromLong(t.on_meta()); }
+PyObject* get_is_cpu(const Tensor& t) { return PyBool_FromLong(!t.on_meta()); }
 PyObject* get_device(const Tensor& t) {
     static PyObject* const cpu = import_attr("weft.base.device", "CPU").release();
     static PyObject* const meta = import_attr("weft.base.device", "META").release();
-    return Py_NewRef(t.has(kMeta) ? meta : cpu);
+    return Py_NewRef(t.on_meta() ? meta : cpu);
 }
 PyObject* get_ndim(const Tensor& t) { return PyLong_FromLong(t.ndim()); }
 PyObject* get_requires_grad(const Tensor& t) {

@@ -119,15 +119,21 @@ class Wishart(OfMatrix, ExponentialFamily):
                 10 times unless told otherwise.
         """
         sample = self._bartlett_sampling(sample_shape)
-        for again in range(10 if max_try_correction is None else max_try_correction):
-            singular = ~self.support.check(sample)
-            if not bool(singular.any()):
+        wrong = self._some(self.support.check(sample))  # PyTorch draws those anew that are right
+        if bool(wrong.any()):
+            warnings.warn("Singular sample detected.", stacklevel=2)
+        for _ in range(10 if max_try_correction is None else max_try_correction):
+            if not bool(wrong.any()):
                 break
-            if not again:
-                warnings.warn("Singular sample detected.", stacklevel=2)
-            new = self._bartlett_sampling(sample_shape)
-            sample = weft.where(singular[..., None, None], new, sample)
+            new = self._bartlett_sampling((int(wrong.sum()),))
+            sample = sample.index_put((wrong,), new)
+            wrong = wrong.index_put((wrong,), self._some(~self.support.check(new)))
         return sample
+
+    def _some(self, of_matrices: Tensor) -> Tensor:
+        """Whether any matrix of a batch is so, for each sample."""
+        dims = tuple(range(-len(self._batch_shape), 0))
+        return of_matrices.amax(dims) if dims else of_matrices
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
