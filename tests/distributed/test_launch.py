@@ -518,3 +518,21 @@ def test_the_example_learns_in_two_processes_what_it_learns_in_one(tmp_path):
         assert done.stdout.count("test accuracy") == 1
         losses.append(float(re.findall(r"loss=([\d.]+)", done.stderr)[-1]))
     assert abs(losses[0] - losses[1]) < 0.05 and max(losses) < 1.9
+
+
+def test_what_mpiexec_says_behind_an_unfinished_line_is_its_own():
+    """It was shown as the rank's, and how that ended was not told: seen once, on a busy machine."""
+    rule = b"-" * 74 + b"\n"
+    said = (
+        b"prterun has exited due to process rank 1 with PID 0 on node here calling\n"
+        b'"abort". This may have caused other processes in the application to be\n'
+        b"terminated by signals sent by prterun (as reported here).\n"
+    )
+    written = bytearray()
+    relay = launching._Relay(is_tagged=True, show_ranks=True)
+    relay._write = lambda fd, data: written.extend(data)
+    rank, waiting = relay._cut(b"[prterun-here-1@1,1]<stderr>: ", -1, 2)
+    rank, waiting = relay._cut(waiting + rule + said + rule, rank, 2)
+    relay._take(2, rank, waiting)
+    assert relay.end(7) == "rank 1 ended with status 7: all ranks end"
+    assert not written

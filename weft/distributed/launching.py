@@ -194,21 +194,25 @@ class _Relay:
     def _without_abort(self, rank: int, line: bytes) -> list[bytes]:
         """The line, and those held back before it; nothing of what Open MPI says of an abort."""
         is_rule = line.startswith(b"-" * 70)
-        if rank in self._aborted:
-            return [line] if line.strip(b" \0\r\n") else []
         held = self._aborts.get(rank)
+        if rank in self._aborted and held is None and not is_rule:
+            return [line] if line.strip(b" \0\r\n") else []
         if held is None:
             if is_rule:
                 self._aborts[rank] = [line]
             return [] if is_rule else [line]
         held.append(line)
         is_abort = held[1].startswith(b"MPI_ABORT was invoked")
-        if is_abort and not is_rule:
+        # mpiexec's own, which has no tag, may come behind what has one
+        is_own = held[1].startswith((b"prterun ", b"mpirun ", b"mpiexec "))
+        if (is_abort or is_own) and not is_rule:
             return []
         del self._aborts[rank]
         if is_abort:
             self._aborted.add(rank)
-        return [] if is_abort else held
+        if is_own:
+            self.own.append(b"".join(held).decode(errors="replace"))
+        return [] if is_abort or is_own else held
 
     def _line(self, fd: int, rank: int, line: bytes) -> None:
         """A line, or a part of one, of a rank."""
