@@ -117,10 +117,7 @@ class Calls(Attributes):
         if isinstance(callee, Static) and isinstance(
             module := innermost(callee.value), weft.nn.Module
         ):
-            expect_no_hooks(module)
-            own = own_method(type(module), "__call__")
-            method = Static(own.__get__(module)) if own else self.attribute_of(module, "forward")
-            return self.call_open(method, args, words)
+            return self.call_open(self.called(module), args, words)
         if isinstance(callee, Static) and is_named_tuple(callee.value):
             count = len(fields_of(callee.value))
             items = tuple(self.writer.register() for _ in range(count))
@@ -223,7 +220,7 @@ class Calls(Attributes):
             number = numbers_of(self.closer, value.program)[value.name]
             return self.call_at_run(self.writer.constant(Ref("function", number)), args, words)
         if isinstance(value, weft.nn.Module):
-            return self.call_module(value, args, words)
+            return self.call(self.called(value), args, words)
         if isinstance(value, functools.partial):
             given = [*map(Static, value.args), *args]
             named: Words = {name: Static(word) for name, word in value.keywords.items()}
@@ -273,12 +270,11 @@ class Calls(Attributes):
             return made
         return self.call_function(library.channels_last, [made, Static(dims)], {})
 
-    def call_module(self, module: Any, args: list[Abstract], words: Words) -> Abstract:
+    def called(self, module: Any) -> Abstract:
         """The `forward` of a Module, or what its class does in its place when it is called."""
         expect_no_hooks(module)
-        if own := own_method(type(module), "__call__"):
-            return self.call(Static(own), [Static(module), *args], words)
-        return self.call(self.attribute_of(module, "forward"), args, words)
+        own = own_method(type(module), "__call__")
+        return Static(own.__get__(module)) if own else self.attribute_of(module, "forward")
 
     def call_class(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
         """What an instance of a class is."""

@@ -34,12 +34,12 @@ from weft.closing.lowering import lower
 from weft.closing.package import NotAValue, Package
 from weft.closing.values import Abstract, Closure, Dynamic, Items, Lost, Pack, Ref, Static
 from weft.frontend.ir import Lowered
+from weft.nn.module_hooks import HOOK_TABLES
 
 if typing.TYPE_CHECKING:
     from weft.closing.walk import Walk
 
 _NUMBERS = (int, float)
-HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 
 
 class Target:
@@ -348,7 +348,7 @@ def why_refused(kind: type, name: str) -> str | None:
 
 def expect_no_hooks(module: Any) -> None:
     """Raises for a Module that calls more than its `forward`."""
-    for name in HOOKS:
+    for name in HOOK_TABLES:
         if module.__dict__.get(name):
             raise NotExportable(f"a Module with hooks ({type(module).__name__})", "remove them")
 

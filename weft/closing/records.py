@@ -296,15 +296,16 @@ class Records(Calls):
         form = text.value if isinstance(text, Static) else ""
         if not isinstance(form, str):
             return parts
-        if "%r" in form and "%s" in form:
-            raise NotExportable("%r and %s in one text of objects", "use an f-string")
-        names = _TEXT[1:] if "%r" in form else _TEXT
+        if "%r" in form:
+            if "%s" in form:
+                raise NotExportable("%r and %s in one text of objects", "use an f-string")
+            if self.have(rows, "__repr__"):
+                raise NotExportable("%r of what may be an object with __repr__", "use an f-string")
+            return parts
 
         def shown(value: Abstract) -> Abstract:
-            return self.first_of([(value, name, []) for name in names], lambda: value)
+            return self.first_of([(value, name, []) for name in _TEXT], lambda: value)
 
-        if "%r" in form and self.have(rows, "__repr__"):
-            raise NotExportable("%r of what may be an object with __repr__", "use an f-string")
         rows = list(map(shown, rows))
         return [text, Pack(tuple(rows)) if isinstance(values, Pack) else rows[0]]
 

@@ -192,7 +192,7 @@ class _Relay:
                 self._line(fd, rank, line)
 
     def _without_abort(self, rank: int, line: bytes) -> list[bytes]:
-        """The line, and those held back before it; nothing of what Open MPI says of an abort."""
+        """The line, and those held back before it; nothing of what Open MPI says of an end."""
         is_rule = line.startswith(b"-" * 70)
         held = self._aborts.get(rank)
         if rank in self._aborted and held is None and not is_rule:

@@ -19,16 +19,10 @@ from weft.compiler.function import innermost as _innermost
 from weft.frontend.programs import Left as _Left
 from weft.frontend.programs import lowered_for as _lowered_for
 from weft.nn.module import Module as _Module
-from weft.nn.module_hooks import HookTable as _HookTable
-from weft.nn.module_hooks import ModuleHooks as _ModuleHooks
+from weft.nn.module_hooks import HOOK_TABLES as _HOOK_TABLES
 
 F = TypeVar("F", bound=Callable[..., Any])
 _STRICT = _Settings(fullgraph=True)
-#: What a Module has of hooks on its call.
-_HOOKS = (
-    "_hooked",
-    *(k for k, v in vars(_ModuleHooks).items() if _builtins.isinstance(v, _HookTable)),
-)
 
 
 class Error(RuntimeError):
@@ -145,7 +139,7 @@ class ScriptModule(_Texts, _Module):
             return
         self._share(module)
         own, theirs = self.__dict__, module.__dict__
-        own.update({kind: theirs[kind] for kind in _HOOKS if kind in theirs})
+        own.update({kind: theirs[kind] for kind in ("_hooked", *_HOOK_TABLES) if kind in theirs})
         own["_function"] = type(module).forward
         own["forward"] = _CompiledFunction(module.forward, _STRICT)
         for name in _exported(type(module)):

@@ -435,3 +435,7 @@ def _hook_last_node(module: Any, hooks: list[Hook], result: Any) -> None:
     )
     for hook in hooks:
         node.register_hook(lambda grad_in, grad_out, hook=hook: hook(module, grad_in, grad_out))
+
+
+#: The tables of hooks on a Module's call, by name.
+HOOK_TABLES = tuple(name for name, table in vars(ModuleHooks).items() if type(table) is HookTable)
