@@ -481,11 +481,26 @@ template <class T>
 struct Inner {
     template <int Bytes>
     struct Body {
+        /// Columns of a tile of 4 rows.
+        static constexpr int wide = Bytes == 64 ? 4 : 2;
+        /// So few columns stay in level 1 while all rows pass.
+        static constexpr int64_t few = 16;
+
         template <int Rows, int Cols>
         WEFT_INLINE static void panel(const Problem<T>& q, int64_t i0, int64_t rows) {
             for (int64_t j = 0; j < q.n; j += Cols)
                 inner_tile<T, Bytes, Rows, Cols>(q, i0, rows, j, q.n - j < Cols ? q.n - j : Cols);
         }
+        /// All rows with the same few columns, which stay in level 1, then with the next ones.
+        struct ByColumns {
+            WEFT_INLINE static void run(const Problem<T>* problem) {
+                const Problem<T> q = *problem;
+                for (int64_t j = 0; j < q.n; j += wide)
+                    for (int64_t i = 0; i < q.m; i += 4)
+                        inner_tile<T, Bytes, 4, wide>(q, i, q.m - i < 4 ? q.m - i : 4, j,
+                                                      q.n - j < wide ? q.n - j : wide);
+            }
+        };
         WEFT_INLINE static void run(const Problem<T>* problem) {
             const Problem<T> q = *problem;  // a copy: stores to C cannot change it
             if (q.k < Simd<T, Bytes>::lanes) {
@@ -493,10 +508,11 @@ struct Inner {
                 else plain(q);
                 return;
             }
+            if (q.m > 4 && q.n > few)
+                return Outlined<ByColumns, Bytes, const Problem<T>*>::run(problem);
             int64_t i = 0;
-            for (; q.m - i > 2; i += 4)
-                panel<4, Bytes == 64 ? 4 : 2>(q, i, q.m - i < 4 ? q.m - i : 4);
-            if (q.m - i == 2) panel<2, Bytes == 64 ? 8 : 4>(q, i, 2);
+            for (; q.m - i > 2; i += 4) panel<4, wide>(q, i, q.m - i < 4 ? q.m - i : 4);
+            if (q.m - i == 2) panel<2, 2 * wide>(q, i, 2);
             if (q.m - i == 1) panel<1, 8>(q, i, 1);
         }
     };
