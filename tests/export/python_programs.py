@@ -275,3 +275,38 @@ def saved(function):
     torch.jit.save(torch.jit.script(function), file)
     file.seek(0)
     return torch.jit.load(file)
+
+
+@case(([1, 2], 3), ([], 0), ([5], -1))
+def calls_as_statements_of_branches(xs, n):
+    """Temporaries of the branches are dead where these meet; a bound method was looked up there."""
+    q = collections.deque()
+    if xs:
+        q.append(len(xs))
+    if n > 0:
+        q.append(abs(n))
+    elif n < 0:
+        q.appendleft(len(xs) if xs else max(n, 0))
+    try:
+        if xs:
+            q.append(len(xs) + n)
+        while n > 1:
+            if n % 2:
+                q.append(min(n, 7))
+            n -= 1
+    except AttributeError:
+        q.append("caught")
+    return list(q)
+
+
+@case((1.0,), (-2.0,))
+def parts_of_tuples_that_are_written(x):
+    """An item that is read is in the tuple still: the file had a register that nothing wrote."""
+    x = torch.tensor([x])
+    state = (x.clone(), 2)
+    state[0].add_(1)
+    named = (x, {})
+    named[1]["k"] = 1
+    listed = ([],)
+    listed[0].append(x)
+    return state, named, listed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from typing import Any
 
 from weft import Tensor
@@ -60,8 +60,15 @@ class Branches(Specials):
         return reached or other_reached
 
     def meet(self, first_env: Env, first: Body, second: Body) -> None:
-        """Two ways meet: what they know unlike of a register, it holds."""
-        second_env = self.env
+        """Two ways meet: what they know unlike of a register, it holds, if anything reads it."""
+        assert self.at
+        if not self.live:
+            note_live(self.lowered.body, set(), self.live)
+        read = self.live[id(self.at)]
+        first_env, second_env = (
+            {r: v for r, v in env.items() if not self.is_temporary(r) or r in read}
+            for env in (first_env, self.env)
+        )
         both = [r for r in {**first_env, **second_env} if r in first_env and r in second_env]
         unlike = [r for r in both if not same(first_env[r], second_env[r])]
         apart = [r for r in {**first_env, **second_env} if r not in both]
@@ -401,6 +408,33 @@ def assigned_in(regions: Iterable[Body]) -> set[Register]:
                 out.update(r for r in instr.attr if r >= 0)
             out |= assigned_in(instr.regions)
     return out
+
+
+def note_live(body: Body, after: Set[int], into: dict[int, Set[int]]) -> Set[int]:
+    """Notes by `id` what may be read behind each instruction of a body and of its regions; gives
+    what may be read from its beginning on."""
+    live = after
+    for instr in reversed(body):
+        into[id(instr)] = live
+        is_if = instr.verb == "if"
+        inside: Set[int] = set() if is_if else live  # it may be passed
+        for k, region in [*enumerate(instr.regions)] * (1 if is_if else 2):
+            # a region may come behind any of the instruction's, as one turn behind another
+            behind = live if is_if else inside | read_behind(instr, k)
+            inside = inside | note_live(region, behind, into)
+        live = (inside if instr.regions else live) - set(instr.outs)
+        live = live | {r for r in instr.operands if r >= 0}
+    return live
+
+
+def read_behind(instr: Instr, region: int) -> Set[int]:
+    """What an instruction itself reads behind one of its regions: a condition, or whether an
+    exception matches."""
+    if instr.verb in ("while", "assert"):
+        return set(instr.outs) if not region else set()
+    if instr.verb == "try" and region >= 3 and region % 2:
+        return {instr.outs[(region - 3) // 2]}
+    return set()
 
 
 def filled_in(regions: Iterable[Body]) -> set[Register]:

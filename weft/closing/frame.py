@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Set
 from typing import Any
 
 from weft import Tensor
@@ -66,7 +66,9 @@ class Frame:
         self.returned_lazy: set[str] = set()  # of functions around this one
         self.given: list[tuple[Items, list[Any], list[Abstract]]] = []
         self.at: Instr | None = None
+        self.before = 0  # how much was written before it
         self.following: tuple[Body, int] = [], 0  # what comes behind it
+        self.live: dict[int, Set[int]] = {}  # by `id` of an instruction: what may be read behind it
 
     # ---- what others of the classes do
 
@@ -245,12 +247,12 @@ class Frame:
         self.env[instr.outs[0]] = Dynamic(home, kind)
 
     def settle(self, instr: Instr, value: Abstract) -> None:
-        """Gives an instruction its result; what was written last writes it there at once."""
-        out = self.writer.out
+        """Gives an instruction its result; what it wrote last writes it there at once."""
+        out = self.writer.out[self.before :]
         if isinstance(value, Dynamic) and out and out[-1].outs == (value.register,):
             home = self.home(instr.outs[0])
             if not self.writer.registers[value.register] and not out[-1].regions:
-                out[-1] = out[-1]._replace(outs=(home,))
+                self.writer.out[-1] = out[-1]._replace(outs=(home,))
                 value = Dynamic(home, value.kind, value.reads)
         self.assign(instr.outs[0], value)
 
@@ -399,7 +401,8 @@ class Frame:
     def body(self, instructions: Body) -> bool:
         """Goes through instructions; whether what follows them can be reached."""
         for k, instr in enumerate(instructions):
-            before, self.at = self.at, instr
+            outer = self.at, self.before
+            self.at, self.before = instr, len(self.writer.out)
             self.following = instructions, k + 1
             try:
                 if getattr(self, "verb_" + instr.verb)(instr) is False:
@@ -407,7 +410,7 @@ class Frame:
             except NotExportable as error:
                 raise self.placed(error, instr) from error.__cause__
             finally:
-                self.at = before
+                self.at, self.before = outer
         return True
 
     def region(self, instructions: Body) -> tuple[Body, bool]:

@@ -421,7 +421,9 @@ def save(m: Any, f: _File, _extra_files: Any = None) -> None:
             "weft.jit.script(module) first"
         )
     package, told = _program_of(m, keeps_training=True)
-    _write(f, package.to_json(), told, package.tensors, _extra_files or {})
+    text = package.to_json()
+    _C._Package(text, package.tensors)  # what cannot be read again is not written
+    _write(f, text, told, package.tensors, _extra_files or {})
 
 
 def load(f: _File, map_location: Any = None, _extra_files: Any = None,
