@@ -563,3 +563,22 @@ def test_the_call_of_a_root_is_what_is_exported_or_saved_of_a_trace():
     file.seek(0)
     assert weft.jit.load(file)(x).tolist() == [20.0, 20.0]
     assert weft.export.export(OwnCall(), (x,)).module()(x).tolist() == [20.0, 20.0]
+
+
+@pytest.mark.parametrize("compiled", [weft.compile, weft.jit.script, "in place"])
+def test_a_compiled_module_is_what_it_was_made_of(compiled):
+    """`weft.compile(module)` was no Module to jit.save, export and onnx.export."""
+    net = Net().eval()
+    x = R(4, 3)
+    if compiled == "in place":
+        net.compile()
+        made = net
+    else:
+        made = compiled(net)
+    for program in (loaded(made), weft.export.export(made, (x,)).module()):
+        assert weft.equal(program(x)[0], net(x)[0])
+        assert list(program.state_dict()) == list(net.state_dict())
+    if compiled is weft.compile:
+        made.register_forward_hook(lambda *_: None)
+        with pytest.raises(weft.closing.errors.NotExportable, match="hooks"):
+            weft.jit.script(made)

@@ -10,11 +10,21 @@ from typing import Any
 
 import weft
 from weft.closing import known
-from weft.closing.close import Again, Closer, State, Target, is_record, own_method, unwrapped
+from weft.closing.close import (
+    Again,
+    Closer,
+    State,
+    Target,
+    expect_no_hooks,
+    is_record,
+    own_method,
+    unwrapped,
+)
 from weft.closing.errors import NotExportable
 from weft.closing.package import Package
 from weft.closing.values import Ref, Static
 from weft.compiler.function import innermost
+from weft.compiler.module import OptimizedModule
 from weft.frontend import Outside
 
 
@@ -66,6 +76,18 @@ def annotated(function: Any, state: State) -> None:
         if isinstance(hint, type) and is_record(hint) and hint.__name__ not in state.records:
             state.record(hint)
             found += typing.get_type_hints(hint).values()
+
+
+def original_of(module: Any) -> Any:
+    """The Module that `weft.compile` was given, which is what is closed; anything else itself.
+
+    Raises:
+        NotExportable: what compile made of it has hooks of its own.
+    """
+    while isinstance(module, OptimizedModule):
+        expect_no_hooks(module)
+        module = module._orig_mod
+    return module
 
 
 def call_of(module: weft.nn.Module) -> Any:

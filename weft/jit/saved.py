@@ -23,6 +23,7 @@ from weft.closing.package import NotAValue as _NotAValue
 from weft.closing.package import Package as _Package
 from weft.closing.package import value_of as _value_of
 from weft.closing.program import call_of as _call_of
+from weft.closing.program import original_of as _original_of
 from weft.closing.program import package_of as _package_of
 from weft.jit.scripted import ScriptModule, _exported, name_of
 from weft.jit.tables import Table as _Table
@@ -461,6 +462,7 @@ def _program_of(m: Any, keeps_training: bool) -> tuple[_Package, dict[str, Any]]
     """The package of a function or Module, and what there is to know of the Modules."""
     root = None
     if isinstance(m, _Module):
+        m = _original_of(m)
         root = m.__dict__.get("_original", m)
         _expect_no_hooks(root)
         names = dict.fromkeys([*m.__dict__.get("_runs", ("forward",)), *_exported(type(root))])

@@ -255,7 +255,9 @@ def script(
     """
     if _builtins.isinstance(obj, (ScriptFunction, ScriptModule, type)):
         return obj
-    obj = _innermost(obj)
+    from weft.closing.program import original_of
+
+    obj = original_of(_innermost(obj))
     seen: set[int] = set()
     if _builtins.isinstance(obj, _Module):
         for module in obj.modules():

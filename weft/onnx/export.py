@@ -89,6 +89,9 @@ def export(
     _check_options(export_params, training)
     onnx = onnx_package()
     version = _expect_opset(opset or opset_version or 21)
+    from weft.closing.program import original_of
+
+    model = original_of(model)
     given = args if isinstance(args, tuple) else (args,)
     exported: dict[tuple[int, int], Any] = {}
     if isinstance(model, weft.export.ExportedProgram):
