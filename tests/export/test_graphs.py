@@ -1,6 +1,8 @@
 """The graph of an exported program, and the example that its file has."""
 
+import copy
 import io
+import pickle
 from dataclasses import dataclass
 
 import pytest
@@ -114,3 +116,17 @@ def test_reading_the_graph_writes_nothing():
     assert all(weft.equal(t, before[name]) for name, t in module.state_dict().items())
     assert exported._program.steps == 0
     assert len(signature.lifted_tensor_constants) == 1
+
+
+def test_copies_of_an_exported_program_whose_graph_was_read():
+    """The graph, with the program's own Modules in it, was part of the state that is copied."""
+    net = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)).eval()
+    program, x = weft.export.export(net, (weft.randn(4, 3),)), weft.randn(4, 3)
+    program.graph_signature  # noqa: B018
+    for made in (copy.deepcopy(program), pickle.loads(pickle.dumps(program)), copy.copy(program)):
+        assert weft.equal(made.module()(x), net(x))
+        assert str(made.graph) == str(program.graph)
+        assert made.graph_signature == program.graph_signature
+    with weft.no_grad():
+        next(copy.deepcopy(program).parameters()).zero_()
+    assert weft.equal(program.module()(x), net(x))

@@ -66,6 +66,9 @@ class ExportedProgram:
         self.example_inputs, self.dynamic_shapes = example, dynamic
         self._recorded: tuple[GraphModule, GraphModule] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_recorded": None}  # a copy makes its graph of its own program
+
     def _graphs(self) -> tuple[GraphModule, GraphModule]:
         if self._recorded is None:
             self._recorded = recorded(self)
