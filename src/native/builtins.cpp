@@ -5,6 +5,7 @@
 #include "autograd/meta.h"
 #include "native/host.h"
 #include "native/tensors.h"
+#include "native/utf8.h"
 #include "ops/pointwise.h"
 
 namespace weft::native {
@@ -185,9 +186,13 @@ Thing print_of(Host& host, const Given& g) {
 }
 
 Thing divmod_of(Host&, const Given& g) {
+    const Raw a = g.args[0], b = g.args[1];
+    if (a.is_tensor() || b.is_tensor())
+        raise_as(types::TypeError, "unsupported operand type(s) for divmod(): '", type_name(a),
+                 "' and '", type_name(b), "'");
     std::vector<Thing> out;
-    out.push_back(binary(kFloorDiv, g.args[0], g.args[1]));
-    out.push_back(binary(kMod, g.args[0], g.args[1]));
+    out.push_back(binary(kFloorDiv, a, b));
+    out.push_back(binary(kMod, a, b));
     return tuple_of(std::move(out));
 }
 
@@ -256,6 +261,30 @@ Thing promoted(Host&, const Given& g) {
             fail(ErrorKind::Type, "promote_types", "dtypes", type_name(g.args[k]));
     const DType t = promote(dtype_in(g.args[0]), dtype_in(g.args[1]));
     return Thing::steal(Raw::immediate(Kind::DType, static_cast<uint64_t>(t)));
+}
+
+Thing ord_of(Host&, const Given& g) {
+    const Raw v = g.args[0];
+    if (!v.is(Kind::Text))
+        raise_as(types::TypeError, "ord() expected string of length 1, but ", type_name(v),
+                 " found");
+    const std::string& text = text_in(v);
+    if (const int64_t n = characters_in(text); n != 1)
+        raise_as(types::TypeError, "ord() expected a character, but string of length ", n,
+                 " found");
+    return of_int(code_of_character(text, 0, text.size()));
+}
+
+/// Texts are UTF-8, which has no halves of surrogate pairs.
+Thing chr_of(Host&, const Given& g) {
+    const int64_t code = index_of(g.args[0], nullptr);
+    if (code < 0 || code > 0x10ffff)
+        raise_as(types::ValueError, "chr() arg not in range(0x110000)");
+    if (code >= 0xd800 && code <= 0xdfff)
+        fail(ErrorKind::Value, "chr", "a character of UTF-8", text(code));
+    std::string out;
+    append_character(out, static_cast<uint32_t>(code));
+    return of_text(std::move(out));
 }
 
 Thing warn_of(Host& host, const Given& g) {
@@ -398,6 +427,13 @@ constexpr Builtin kBuiltins[] = {
     {"is_autocast_cpu_enabled", 0, 0, "",
      [](Host&, const Given&) { return of_bool(mode & kAutocastMode); }},
     {"promote_types", 2, 2, "", promoted},
+    {"get_default_dtype", 0, 0, "",
+     [](Host&, const Given&) {
+         return Thing::steal(
+             Raw::immediate(Kind::DType, static_cast<uint64_t>(ops::default_dtype)));
+     }},
+    {"ord", 1, 1, "", ord_of},
+    {"chr", 1, 1, "", chr_of},
     {"warn", 1, 3, " category stacklevel ", warn_of},
     {"hasattr", 2, 2, "", has_attribute},
     {"math.sqrt", 1, 1, "", math1<std::sqrt>},

@@ -24,6 +24,7 @@ struct Type {
     X(ZeroDivisionError, ArithmeticError)                                                          \
     X(AssertionError, Exception)                                                                   \
     X(AttributeError, Exception)                                                                   \
+    X(FrozenInstanceError, AttributeError)                                                         \
     X(LookupError, Exception)                                                                      \
     X(IndexError, LookupError)                                                                     \
     X(KeyError, LookupError)                                                                       \

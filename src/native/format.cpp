@@ -6,6 +6,7 @@
 #include "native/callables.h"
 #include "native/package.h"
 #include "native/tensors.h"
+#include "native/utf8.h"
 
 namespace weft::native {
 namespace {
@@ -72,8 +73,7 @@ std::string repr_of_bytes(const std::string& bytes) {
             continue;
         }
         // as a character of two bytes, which ascii_of turns into \xNN
-        out += static_cast<char>(0xc0 | byte >> 6);
-        out += static_cast<char>(0x80 | (byte & 0x3f));
+        append_character(out, byte);
     }
     return ascii_of(repr_of_text(out));
 }
@@ -188,9 +188,7 @@ std::string ascii_of(const std::string& v) {
             out += v[at++];
             continue;
         }
-        uint32_t code = static_cast<unsigned char>(v[at]) & (0x7fu >> size);
-        for (size_t k = 1; k < size && at + k < v.size(); ++k)
-            code = code << 6 | (static_cast<unsigned char>(v[at + k]) & 0x3f);
+        const uint32_t code = code_of_character(v, at, size);
         at += size;
         const int width = code < 0x100 ? 2 : code < 0x10000 ? 4 : 8;
         out += code < 0x100 ? "\\x" : code < 0x10000 ? "\\u" : "\\U";

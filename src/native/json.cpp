@@ -201,7 +201,7 @@ private:
             expect(low >= 0xdc00 && low <= 0xdfff, "the other half of a surrogate pair");
             code = 0x10000 + ((code - 0xd800) << 10) + (low - 0xdc00);
         }
-        append(out, code);
+        append_character(out, code);
     }
     uint32_t four_digits() {
         expect(text_.size() - at_ >= 4, "four hexadecimal digits");
@@ -212,22 +212,6 @@ private:
         at_ += 4;
         return code;
     }
-    static void append(std::string& out, uint32_t code) {
-        auto put = [&](uint32_t byte) { out += static_cast<char>(byte); };
-        if (code < 0x80) return put(code);
-        if (code < 0x800) {
-            put(0xc0 | code >> 6);
-        } else if (code < 0x10000) {
-            put(0xe0 | code >> 12);
-            put(0x80 | (code >> 6 & 0x3f));
-        } else {
-            put(0xf0 | code >> 18);
-            put(0x80 | (code >> 12 & 0x3f));
-            put(0x80 | (code >> 6 & 0x3f));
-        }
-        put(0x80 | (code & 0x3f));
-    }
-
     /// A character of several bytes.
     void wide(std::string& out) {
         const size_t size = utf8_size(text_, at_);

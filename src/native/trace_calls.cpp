@@ -31,7 +31,7 @@ constexpr std::string_view kWriters =
 constexpr std::string_view kMakers = " zip enumerate reversed len ";
 constexpr std::string_view kReckoners =
     " min max abs sum divmod round any all index pow is_tensor promote_types is_grad_enabled "
-    "is_autocast_cpu_enabled tensor ";
+    "is_autocast_cpu_enabled get_default_dtype ord chr tensor ";
 
 }  // namespace
 

@@ -371,8 +371,10 @@ Object error_object(PackageState& state, const native::Error& e) {
         }
         return take_exception();
     }
-    const bool ours = e.type == &native::types::LinAlgError;
-    Object type = import_attr(ours ? "weft.linalg" : "builtins", e.type->name);
+    const char* home = e.type == &native::types::LinAlgError           ? "weft.linalg"
+                       : e.type == &native::types::FrozenInstanceError ? "dataclasses"
+                                                                       : "builtins";
+    Object type = import_attr(home, e.type->name);
     Object error =
         Object::take(PyObject_CallObject(type.get(), Outgoing(state).tuple(e.args).get()));
     if (e.has_cause)

@@ -5,6 +5,7 @@
 
 import builtins
 import collections
+import dataclasses
 import inspect
 import json
 import math
@@ -206,7 +207,8 @@ class Packaged:
         if v == "NoneType":
             return type(None)
         home = weft if v in ("Tensor", "dtype", "device") else builtins
-        return weft.linalg.LinAlgError if v == "LinAlgError" else getattr(home, v)
+        home = {"LinAlgError": weft.linalg, "FrozenInstanceError": dataclasses}.get(v, home)
+        return getattr(home, v)
 
     def constant_function(self, v):
         return lambda *args, **kwargs: self.functions[v](*args, **kwargs)

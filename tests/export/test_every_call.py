@@ -28,6 +28,7 @@ REFUSED = {
     "_set": r"set_\(",
     "hooks": r"nn\.Lazy",  # which have no parameters before their first call
     "a call of empty": r"np\.",
+    "an object of int64, which computes what it has": r"np\.",
     "bytearray": r"bytearray",
     "that is made": r"nn\.\w+\(|np\.|func\.grad",  # a Module belongs outside of the function
     "as a value": r"finfo|iinfo",

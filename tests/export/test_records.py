@@ -1,8 +1,9 @@
 """Objects of the user's classes in programs: each function agrees with Python, or is refused by its
 line when it is saved. They were saved and raised in each run, or gave something else."""
 
+import collections
 import functools
-from dataclasses import dataclass
+from dataclasses import FrozenInstanceError, dataclass, field
 from typing import NamedTuple
 
 import pytest
@@ -114,6 +115,36 @@ class Ordered:
         return f"V({self.a})"
 
 
+class Even:
+    """Equal to all that is as odd or even."""
+
+    def __init__(self, a):
+        self.a = a
+
+    def __eq__(self, other):
+        return isinstance(other, Even) and self.a % 2 == other.a % 2
+
+
+@dataclass
+class Around:
+    held: object
+    n: int = field(default=0, compare=False)
+
+
+@dataclass(eq=False)
+class Alone:
+    a: int
+
+
+@dataclass
+class Area:
+    side: int
+    size: int = 0
+
+    def __post_init__(self):
+        self.size = self.side**2
+
+
 class Point(NamedTuple):
     x: int
     y: int = 2
@@ -214,6 +245,31 @@ def in_order(a):
     return [v.a for v in up], [v.a for v in down], least.a, most.a, sorted([3, a]), max(a, 2)
 
 
+def characters(a):
+    """They were refused, and `divmod` of a tensor ran."""
+    made, x = [], weft.ones(a)
+    for f in (lambda: divmod(x, 2), lambda: ord("ab"), lambda: chr(-a), lambda: hex(0.5)):
+        try:
+            made.append(f())
+        except (TypeError, ValueError) as e:
+            made.append(str(e))
+    numbers = [hex(-a), bin(a), oct(a * 100), hex(a > 1), chr(a + 97), chr(0x20AC * a)]
+    return numbers, [ord(c) for c in "a\u00e9\u20ac\U0001f600" * a], made
+
+
+def frozen_again(a):
+    try:
+        Frozen(a).a = 1
+    except FrozenInstanceError as e:
+        return str(e)
+
+
+def after_init(a):
+    """It was refused."""
+    x = Area(a)
+    return x.size, x.side, x == Area(a), repr(x)
+
+
 def unlike(a):
     return Ordered(a) != Ordered(1), Ordered(a) == Ordered(1), a != 1
 
@@ -233,7 +289,48 @@ def fields(a):
     return Point(a)._fields, Point(a).x
 
 
+def equal_rows(a):
+    """All but the first was False, or not found: `==` of rows went by what objects have."""
+    rows = [Even(1), Even(a)]
+    return (
+        Even(a) == Even(a + 2), [Even(a)] == [Even(a + 2)], (1, Even(a)) != (1, Even(a + 2)),
+        {1: Even(a)} == {1: Even(a + 2)}, {1: Even(a)} == {2: Even(a)}, [[Even(a)]] == [(Even(a),)],
+        [rows] == [[Even(3), Even(a + 2)]], rows == [Even(1)], rows == a, [Even(a)] in [[Even(0)]],
+        (a, Even(a)) in ((2, Even(0)),), {} == rows, rows != rows,
+    )  # fmt: skip
+
+
+def found_rows(a):
+    rows, row = [Even(a), Even(a + 1), Even(a)], (Even(a), 5)
+    try:
+        missing = rows.index(Even(a), 1, 2)
+    except ValueError as error:
+        missing = len(str(error)) > 0
+    found = rows.index(Even(a + 3)), rows.count(Even(a + 2)), rows.index(Even(a), 1)
+    rows.remove(Even(a + 5))
+    plain = str(a).count("1"), [a].index(a)
+    return found, len(rows), row.index(5), row.count(Even(0)), missing, plain
+
+
+def found_beside_deques(a):
+    queue = collections.deque([Even(a)])
+    rows = [Even(a)]
+    return Even(a + 2) in queue, Even(a + 2) in rows, queue == collections.deque([Even(a + 2)])
+
+
+def equal_fields(a):
+    """`n` was compared, and objects that are each its own were equal."""
+    one = Alone(a)
+    return (
+        Around(Even(a)) == Around(Even(a + 2)), Around(a, 1) == Around(a, 2), one == one,
+        Around(a) != Around(a), one == Alone(a), one in [Alone(a)], [one] == [one],
+        Around(one) == Around(one),
+        Counted(a) == Counted(a), Counted(a) == Around(a), Around(Around(Even(1))) == Around(a),
+    )  # fmt: skip
+
+
 PROGRAMS = [
+    characters, frozen_again, after_init, equal_rows, found_rows, found_beside_deques, equal_fields,
     frozen_set, slots, texts, f_strings, keys, added_to, reflected, converted, dynamic, no_such,
     of_class, shown, held, without_setter, in_order, unlike, contained, unpacked, fields,
 ]  # fmt: skip
@@ -244,6 +341,32 @@ def test_objects_do_what_their_classes_say(program):
     loaded = saved(program)
     for a in (2, 1, 2):
         assert outcome(loaded, (a,)) == outcome(program, (a,))
+
+
+def test_a_frozen_field_that_is_set_raises_as_python():
+    """It was an AttributeError alone."""
+
+    def program(a):
+        Frozen(a).a = 1
+
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'a'"):
+        saved(program)(1)
+
+
+def test_the_default_dtype_is_that_of_the_run():
+    """It was that of saving; in composites, as `special`'s, too."""
+
+    def program(n):
+        return weft.get_default_dtype() == weft.float64, weft.special.entr(weft.arange(n)).dtype
+
+    loaded = saved(program)
+    for kind in (weft.float64, weft.float32, weft.float64):
+        weft.set_default_dtype(kind)
+        try:
+            for _ in range(3):
+                assert loaded(2) == program(2) == (kind == weft.float64, kind)
+        finally:
+            weft.set_default_dtype(weft.float32)
 
 
 def test_numbers_of_complex_tensors():
@@ -272,13 +395,20 @@ class Guarded:
         raise AttributeError(name)
 
 
-@pytest.mark.parametrize("kind", [Hashed, Guarded])
+@dataclass(frozen=True)
+class Unlike:
+    a: int
+
+    def __eq__(self, other):
+        return True
+
+
+@pytest.mark.parametrize("kind", [Hashed, Guarded, functools.partial(Unlike, 1)])
 def test_special_methods_that_no_program_asks_for_are_refused(kind):
     def program(x):
         made = kind()
         return x, isinstance(made, int)
 
-    with pytest.raises(
-        weft.export.NotExportable, match=r"test_records.py:\d+: an object of .* with __"
-    ):
+    sentence = r"test_records.py:\d+: an object of .*(, which has| with) __"
+    with pytest.raises(weft.export.NotExportable, match=sentence):
         saved(program)

@@ -334,10 +334,15 @@ class Calls(Attributes):
             if name not in bound.arguments:
                 bound.arguments[name] = self.default_of(kind, name, param.default)
         given = [bound.arguments.get(name) for name in fields_of(kind)]
-        if any(value is None for value in given) or hasattr(kind, "__post_init__"):
+        if any(value is None for value in given) or len(bound.arguments) > len(given):
             raise NotExportable(f"an object of {kind.__name__}, which computes what it has")
         made = self.call_at_run(ref, [value for value in given if value is not None], {})
         self.share(kind, made)
+        after = inspect.getattr_static(kind, "__post_init__", None)
+        if dataclasses.is_dataclass(kind) and isinstance(after, types.FunctionType):
+            self.call(Static(after), [made], {})
+        elif after is not None:
+            raise NotExportable(f"an object of {kind.__name__}, which computes what it has")
         return made
 
     def share(self, kind: type, made: Abstract) -> None:

@@ -104,6 +104,7 @@ class State:
         self.records: dict[str, type] = {}
         self._cached: dict[tuple[int, str], tuple[Any, Any]] = {}
         self._asked: set[str] = set()
+        self._equates = False
         self._set: set[str] = set()
         self._settled: set[type] = set()
         self._lowered: dict[CodeType, Lowered] = {}
@@ -140,6 +141,7 @@ class State:
         if kind not in self._settled:
             self._settled.add(kind)
             told_late = any(method_of_class(kind, name) for name in self._asked)
+            told_late |= self._equates and any(kind is k for k, _ in self.equalities())
             if told_late or any(why_refused(kind, name) for name in self._set):
                 raise Again
         told: dict[str, Any] = {"class": name, "fields": fields_of(kind)}
@@ -154,6 +156,17 @@ class State:
         self._asked.add(name)
         found = [(kind, method_of_class(kind, name)) for kind in self.records.values()]
         return [(kind, f) for kind, f in found if f is not None]
+
+    def equalities(self) -> list[tuple[type, list[str] | None]]:
+        """The classes of records whose objects say themselves what they are equal to, and the
+        dataclasses beside them, which compare fields (`compared_fields`); none where all compare
+        all that they have."""
+        self._equates = True
+        kinds = list(self.records.values())
+        if not any(method_of_class(k, "__eq__") or compares_less(k) for k in kinds):
+            return []
+        found = [(kind, compared_fields(kind)) for kind in kinds]
+        return [(kind, names) for kind, names in found if names is not UNSAID]
 
     def that_refuse(self, name: str) -> list[tuple[type, str]]:
         """The classes of records whose objects refuse that an attribute is set, and why."""
@@ -329,10 +342,35 @@ def shared_by(kind: type) -> dict[str, Any]:
     }
 
 
+UNSAID: list[str] = ["=="]
+
+
+def compared_fields(kind: type) -> list[str] | None:
+    """The fields by which `==` of a dataclass goes; none where it has a method of its own, None
+    where each object is equal to itself alone; `UNSAID` of other classes."""
+    if method_of_class(kind, "__eq__"):
+        return []
+    if not dataclasses.is_dataclass(kind):
+        return UNSAID
+    if kind.__eq__ is object.__eq__:
+        return None
+    return [f.name for f in dataclasses.fields(kind) if f.compare]
+
+
+def compares_less(kind: type) -> bool:
+    """Whether `==` of a dataclass does not go by all of its fields."""
+    return dataclasses.is_dataclass(kind) and compared_fields(kind) != fields_of(kind)
+
+
+def is_frozen(kind: type) -> bool:
+    """Whether it is a dataclass whose objects cannot be changed."""
+    params = getattr(kind, "__dataclass_params__", None)
+    return params is not None and params.frozen
+
+
 def why_refused(kind: type, name: str) -> str | None:
     """What an object of a class says where an attribute of it is set that may not be."""
-    params = getattr(kind, "__dataclass_params__", None)
-    if params is not None and params.frozen:
+    if is_frozen(kind):
         return f"cannot assign to field {name!r}"
     found = inspect.getattr_static(kind, name, None)
     if isinstance(found, property) and found.fset is None:

@@ -177,13 +177,16 @@ class Displays(Frame):
 
     def contained(self, instr: Instr, parts: list[Abstract]) -> None:
         """Whether a record says that it has a value."""
+        found = self.by_class(parts[1], "__contains__", parts[:1], lambda: self.found_in(parts))
+        self.settle(instr, self.negated(found, instr.attr == "not in"))
 
-        def plain() -> Abstract:
-            return Dynamic(self.made("compare", tuple(map(self.operand, parts)), "in"))
+    def negated(self, value: Abstract, holds: bool) -> Abstract:
+        """The opposite of a value, if that is asked for."""
+        return Dynamic(self.made("unary", (self.operand(value),), "not")) if holds else value
 
-        found = self.by_class(parts[1], "__contains__", parts[:1], plain)
-        verbs = ("unary", "not") if instr.attr == "not in" else ("move", None)
-        self.settle(instr, Dynamic(self.made(verbs[0], (self.operand(found),), verbs[1])))
+    def found_in(self, parts: list[Abstract]) -> Abstract:
+        """Whether a value of another kind has one."""
+        raise NotImplementedError
 
     def truth_of(self, value: Abstract) -> Abstract:
         """What says whether a value holds: a number or length of a record's own, else itself."""

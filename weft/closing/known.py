@@ -8,6 +8,7 @@ import math
 import operator
 import warnings
 from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence, Sized
+from dataclasses import FrozenInstanceError
 from numbers import Complex, Integral, Number, Real
 from types import FunctionType
 from typing import Any
@@ -21,9 +22,9 @@ from weft.nn.warn import warn
 
 BUILTINS = frozenset(
     {
-        "abs", "all", "any", "bool", "dict", "divmod", "enumerate", "float", "hasattr", "int",
-        "isinstance", "len", "list", "max", "min", "pow", "print", "range", "repr", "reversed",
-        "round", "set", "sorted", "str", "sum", "tuple", "type", "zip",
+        "abs", "all", "any", "bool", "chr", "dict", "divmod", "enumerate", "float", "hasattr",
+        "int", "isinstance", "len", "list", "max", "min", "ord", "pow", "print", "range", "repr",
+        "reversed", "round", "set", "sorted", "str", "sum", "tuple", "type", "zip",
     }
 )  # fmt: skip
 TYPES: dict[Any, str] = {
@@ -39,7 +40,7 @@ ERRORS = frozenset(
         ZeroDivisionError, AssertionError, AttributeError, LookupError, IndexError, KeyError,
         MemoryError, NameError, UnboundLocalError, OSError, RuntimeError, NotImplementedError,
         RecursionError, StopIteration, TypeError, ValueError, KeyboardInterrupt,
-        weft.linalg.LinAlgError,
+        weft.linalg.LinAlgError, FrozenInstanceError,
     }
 )  # fmt: skip
 _ROWS: tuple[Any, ...] = (list, tuple, str, range)
@@ -69,18 +70,21 @@ _FUNCTIONS: dict[int, str] = {
     id(getattr(warn, "__wrapped__", warn)): "warn",
     id(warnings.warn): "warn",
     id(weft.is_grad_enabled): "is_grad_enabled",
+    id(weft.get_default_dtype): "get_default_dtype",
     id(_C.is_autocast_cpu_enabled): "is_autocast_cpu_enabled",
 }
 #: The names of the methods that values of programs have beside ops.
 METHODS = frozenset(_C._Package.methods())
 # What does something, or says what holds when the program runs.
-_OF_THE_RUN = {"is_autocast_cpu_enabled", "is_grad_enabled", "print", "tensor", "warn"}
+_OF_THE_RUN = {
+    "get_default_dtype", "is_autocast_cpu_enabled", "is_grad_enabled", "print", "tensor", "warn",
+}  # fmt: skip
 MODES = {"no_grad", "enable_grad", "inference_mode"}
 # Worked out while a program is closed: what they say belongs to the process, not to the run.
 _ASKED_NOW = {
     id(f)
     for f in (
-        weft.get_default_dtype, weft.get_default_device, new_on_meta, weft.promote_types,
+        weft.get_default_device, new_on_meta, weft.promote_types,
         weft.is_anomaly_enabled,
     )
 }  # fmt: skip
@@ -88,7 +92,7 @@ _PURE = {
     id(f)
     for f in (
         callable, getattr, hasattr, issubclass, isinstance, id, type, frozenset, set,
-        operator.index, functools.reduce, hash, ord, chr, weft.finfo, weft.iinfo,
+        operator.index, functools.reduce, hash, hex, bin, oct, weft.finfo, weft.iinfo,
     )
 }  # fmt: skip
 # Who has a function's results kept says that they follow from its arguments.

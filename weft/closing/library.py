@@ -10,6 +10,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import operator
 import string
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
@@ -179,6 +180,54 @@ def is_in(value: Any, items: Iterable[Any]) -> bool:
     return False
 
 
+def equal(one: Any, other: Any) -> bool:
+    """`==` of a list, tuple or dict with another value, likewise."""
+    if isinstance(one, dict):
+        if not isinstance(other, dict) or len(one) != len(other):
+            return False
+        for key in one:
+            if key not in other or not is_in(one[key], (other[key],)):
+                return False
+        return True
+    if not isinstance(other, (list, tuple)) or isinstance(one, list) != isinstance(other, list):
+        return False
+    if len(one) != len(other):
+        return False
+    for k in range(len(one)):
+        if not is_in(other[k], (one[k],)):
+            return False
+    return True
+
+
+def index_of(rows: Any, value: Any, start: int = 0, stop: int | None = None) -> int:
+    """`rows.index(value)`, likewise."""
+    count = len(rows)
+    end = count if stop is None else stop
+    first = max(start + count, 0) if start < 0 else start
+    for k in range(first, min(end + count if end < 0 else end, count)):
+        if rows[k] is value or rows[k] == value:
+            return k
+    if isinstance(rows, list):
+        raise ValueError(f"{value!r} is not in list")
+    raise ValueError("tuple.index(x): x not in tuple")
+
+
+def count_of(rows: Any, value: Any) -> int:
+    """`rows.count(value)`, likewise."""
+    return sum([1 for item in rows if item is value or item == value])
+
+
+def remove_from(rows: Any, value: Any) -> None:
+    """`rows.remove(value)`, likewise."""
+    if not isinstance(rows, list):
+        raise AttributeError("'tuple' object has no attribute 'remove'")
+    for k in range(len(rows)):
+        if rows[k] is value or rows[k] == value:
+            del rows[k]
+            return
+    raise ValueError("list.remove(x): x not in list")
+
+
 def in_order(iterable: Iterable[Any], *, key: Any = None, reverse: bool = False) -> list[Any]:
     """`sorted`, by `<` of objects that say themselves what it is."""
     rows = [(value if key is None else key(value), value) for value in iterable]
@@ -235,6 +284,26 @@ def repr_of_items(value: Any) -> str:
     if len(shown) == 1:
         return "(" + shown[0] + ",)"
     return "(" + ", ".join(shown) + ")"
+
+
+def in_digits(x: Any, form: str) -> str:
+    """`hex`, `bin` and `oct`, by the specification that gives the same."""
+    return format(operator.index(x), form)
+
+
+def hexadecimal(x: Any) -> str:
+    """`hex`."""
+    return in_digits(x, "#x")
+
+
+def binary(x: Any) -> str:
+    """`bin`."""
+    return in_digits(x, "#b")
+
+
+def octal(x: Any) -> str:
+    """`oct`."""
+    return in_digits(x, "#o")
 
 
 class Deque:
@@ -480,6 +549,11 @@ def channels_last(t: Any, dims: int) -> Any:
 #: What stands for `max` and `min` with a key and a default value.
 EXTREMES: dict[str, Callable[..., Any]] = {"max": largest, "min": least}
 
+#: What stands for methods of lists and tuples that go by `==`.
+BY_EQUALITY: dict[str, Callable[..., Any]] = {
+    "index": index_of, "count": count_of, "remove": remove_from,
+}  # fmt: skip
+
 #: What stands for those that compare, where objects say themselves what `<` is.
 IN_ORDER: dict[str, Callable[..., Any]] = {
     "sorted": in_order, "max": largest_of, "min": least_of,
@@ -496,6 +570,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     itertools.filterfalse: filterfalse, itertools.takewhile: takewhile,
     itertools.dropwhile: dropwhile, itertools.compress: compress, functools.reduce: reduce,
     weft.finfo: finfo, weft.iinfo: iinfo, collections.deque: deque, weft.Tensor: tensor,
+    hex: hexadecimal, bin: binary, oct: octal,
 }  # fmt: skip
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from weft.closing import known, library
 from weft.closing.calls import Calls
-from weft.closing.close import fields_of, method_of_class
+from weft.closing.close import fields_of, is_frozen, method_of_class
 from weft.closing.errors import NotExportable
 from weft.closing.frame import Words, kind_of
 from weft.closing.values import Abstract, Dynamic, Items, Pack, Ref, Static
@@ -20,6 +20,8 @@ from weft.frontend.ir import Instr
 _NOT_ASKED = ("__setattr__", "__getattribute__", "__delattr__", "__hash__")
 _TEXT = ("__str__", "__repr__")
 _HOLDERS = (list, tuple, dict, set)
+_LISTS = Static((Ref("type", "list"), Ref("type", "tuple")))
+_ROWS = Static((*_LISTS.value, Ref("type", "dict")))
 _CONVERSIONS: dict[str, tuple[str, ...]] = {
     "abs": ("__abs__",), "float": ("__float__", "__index__"), "int": ("__int__", "__index__"),
     "complex": ("__complex__", "__float__"), "round": ("__round__",), "index": ("__index__",),
@@ -66,15 +68,13 @@ class Records(Calls):
         if verb == "inplace":
             pairs.insert(0, (parts[0], f"__i{name}__"))
         found = [pair for pair in pairs if self.special_methods(*pair)]
-        if name == "ne" and not found and self.have(parts, "__eq__"):
-            parts = list(map(self.for_any, parts))
-            equal = self.first_of(
-                [(parts[0], "__eq__", parts[1:]), (parts[1], "__eq__", parts[:1])],
-                lambda: Dynamic(self.made("compare", tuple(map(self.operand, parts)), "==")),
-            )
-            return self.settle(instr, Dynamic(self.made("unary", (self.operand(equal),), "not")))
-        if sign in ("in", "not in") and self.have(parts[:1], "__eq__"):
-            return self.settle(instr, self.found_in(parts, sign))
+        if sign in ("in", "not in") and self.asks_equality(parts):
+            return self.settle(instr, self.negated(self.found_in(parts), sign == "not in"))
+        if name == "eq" and self.asks_equality(parts):
+            return self.settle(instr, self.equal(list(map(self.for_any, parts))))
+        if name == "ne" and not found and self.asks_equality(parts):
+            equal = self.equal(list(map(self.for_any, parts)))
+            return self.settle(instr, self.negated(equal, True))
         if sign == "%" and verb == "binary":
             parts = self.filled_in(parts)
         if not found:
@@ -86,24 +86,97 @@ class Records(Calls):
             (part, method, parts[:1] if part is parts[-1] and part is not parts[0] else parts[1:])
             for part, method in found
         ]
-        made = self.first_of(
-            options, lambda: Dynamic(self.made(verb, tuple(map(self.operand, parts)), sign))
-        )
-        return self.settle(instr, made)
 
-    def found_in(self, parts: list[Abstract], sign: str) -> Abstract:
+        def plain() -> Abstract:
+            if name == "ne" and self.asks_equality(parts):
+                return self.negated(self.equal(parts), True)
+            return Dynamic(self.made(verb, tuple(map(self.operand, parts)), sign))
+
+        return self.settle(instr, self.first_of(options, plain))
+
+    # ---- equality
+
+    def asks_equality(self, values: list[Abstract]) -> bool:
+        """Whether one of the values may be, or hold, an object that says itself what it is equal
+        to."""
+        may_be = any(
+            isinstance(v, (Pack, Items)) or isinstance(v, Dynamic) and kind_of(v) != "Tensor"
+            for v in values
+        )
+        return may_be and bool(self.closer.state.equalities())
+
+    def equal(self, parts: list[Abstract]) -> Abstract:
+        """`==` of two values: as the class of one says, of lists, tuples and dicts by their items,
+        of dataclasses by their fields."""
+        one, other = (
+            part if isinstance(part, Dynamic) else Dynamic(self.operand(part)) for part in parts
+        )
+        both: list[Abstract] = [one, other]
+        plain = any(isinstance(p, Static) and type(p.value) not in _HOLDERS for p in parts)
+
+        def of_fields(kind: type, names: list[str] | None) -> Abstract:
+            if names is None:
+                return Dynamic(self.made("compare", (one.register, other.register), "is"))
+
+            def by_fields(_: type) -> Abstract:
+                rows = [Pack(tuple(self.attribute(v, name) for name in names)) for v in both]
+                made = [Dynamic(self.operand(row)) for row in rows]
+                return self.call_function(library.equal, list(made), {})
+
+            is_one = self.operand(
+                self.of_run("isinstance", [other, Static(self.closer.state.record(kind))])
+            )
+            return self.case([kind], lambda _: is_one, by_fields, lambda: Static(False))
+
+        def of_items() -> Abstract:
+            return self.case(
+                [] if plain else [library.equal],
+                lambda _: self.operand(self.of_run("isinstance", [one, _ROWS])),
+                lambda function: self.call_function(function, both, {}),
+                lambda: Dynamic(self.made("compare", (one.register, other.register), "==")),
+            )
+
+        methods: list[tuple[Abstract, str, list[Abstract]]] = [
+            (v, "__eq__", [w])
+            for v, w in ((one, other), (other, one))
+            if self.special_methods(v, "__eq__")
+        ]
+        made = [(kind, names) for kind, names in self.closer.state.equalities() if names != []]
+        return self.first_of(
+            methods, lambda: self.of_record(one, made, of_fields, of_items) if made else of_items()
+        )
+
+    def found_in(self, parts: list[Abstract]) -> Abstract:
         """Whether a list or tuple has a value, by `==` of objects that say what it is."""
         value, holder = parts[0], Dynamic(self.operand(parts[1]))
-        rows = Static((Ref("type", "list"), Ref("type", "tuple")))
-        found = self.case(
+
+        def plain() -> Abstract:
+            return Dynamic(self.made("compare", (self.operand(value), holder.register), "in"))
+
+        if not self.asks_equality(parts):
+            return plain()
+        return self.case(
             [value],
-            lambda _: self.operand(self.of_run("isinstance", [holder, rows])),
+            lambda _: self.operand(self.of_run("isinstance", [holder, _LISTS])),
             lambda one: self.call_function(library.is_in, [one, holder], {}),
-            lambda: Dynamic(self.made("compare", (self.operand(value), holder.register), "in")),
+            plain,
         )
-        if sign == "in":
-            return found
-        return Dynamic(self.made("unary", (self.operand(found),), "not"))
+
+    def method(self, holder: Abstract, name: str, args: list[Abstract], words: Words) -> Abstract:
+        """`index`, `count` and `remove` of lists and tuples ask objects, as `in` does."""
+        function = library.BY_EQUALITY.get(name)
+        rows = not isinstance(holder, Static) or isinstance(holder.value, (list, tuple))
+        if not function or not args or words or not rows or kind_of(holder) == "Tensor":
+            return super().method(holder, name, args, words)
+        if not self.can_hold(holder) or not self.asks_equality([holder, args[0]]):
+            return super().method(holder, name, args, words)
+        held = Dynamic(self.operand(holder))
+        return self.case(
+            [function],
+            lambda _: self.operand(self.of_run("isinstance", [held, _LISTS])),
+            lambda f: self.call_function(f, [held, *args], {}),
+            lambda: super(Records, self).method(held, name, args, words),
+        )
 
     def for_any(self, value: Abstract) -> Abstract:
         """An operand of what may be a record or not: its method is closed for any value."""
@@ -135,6 +208,9 @@ class Records(Calls):
         for name in _NOT_ASKED:
             if method_of_class(kind, name):
                 raise NotExportable(f"an object of {kind.__name__} with {name}")
+        if method_of_class(kind, "__eq__") and kind.__hash__ is not None:
+            reason = f"an object of {kind.__name__}, which has __eq__ and a hash of other values"
+            raise NotExportable(reason, "leave out one of them")
         return super().call_record(kind, args, words)
 
     # ---- attributes
@@ -194,7 +270,11 @@ class Records(Calls):
             super(Records, self).verb_set_attr(instr)
             return Static(None)
 
-        self.of_record(holder, found, lambda _, why: self.raised(AttributeError, why), plain)
+        def refused(kind: type, why: str) -> Abstract:
+            error = dataclasses.FrozenInstanceError if is_frozen(kind) else AttributeError
+            return self.raised(error, why)
+
+        self.of_record(holder, found, refused, plain)
 
     # ---- texts
 

@@ -260,6 +260,10 @@ class Builtins(Methods):
         """A graph has no gradients."""
         return False
 
+    def builtin_get_default_dtype(self) -> Any:
+        """A graph has the dtypes that it is written with."""
+        return weft.get_default_dtype()
+
     def builtin_is_tensor(self, v: Any) -> bool:
         """weft.is_tensor."""
         return isinstance(v, Held) and not v.is_number
