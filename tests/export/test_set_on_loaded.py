@@ -256,6 +256,40 @@ def test_a_tensor_with_two_names_is_set_under_both():
     assert p(weft.ones(1)).item() == 2
 
 
+@pytest.mark.parametrize("lib", [torch, weft], ids=["PyTorch", "weft"])
+def test_modules_of_an_export_are_new_ones(lib):
+    """They were one program: what was set on one, the other had."""
+
+    class Net(lib.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w, self.v = lib.nn.Parameter(lib.ones(1)), lib.nn.Parameter(lib.ones(1))
+            self.register_buffer("n", lib.zeros(1))
+
+        def forward(self, x):
+            self.n.add_(1)
+            return x * self.w + self.v + self.n
+
+    made = lib.export.export(Net(), (lib.ones(1),))
+    one, other = made.module(), made.module()
+    one.w = lib.nn.Parameter(lib.full((1,), 7.0))
+    with lib.no_grad():
+        other.v.mul_(2)
+    results = [module(lib.ones(1)).item() for module in (one, other, made.module())]
+    assert results == [7 + 2 + 1, 1 + 2 + 2, 1 + 2 + 3]
+    assert {name: t.item() for name, t in made.state_dict.items()} == {"w": 1, "v": 2, "n": 3}
+
+
+@pytest.mark.parametrize("lib", [torch, weft], ids=["PyTorch", "weft"])
+def test_an_example_that_cannot_run_is_refused_by_export(lib):
+    """It was taken, and raised when the graph was read."""
+    net = lib.nn.Sequential(lib.nn.Linear(3, 3), lib.nn.BatchNorm1d(3))
+    with pytest.raises(RuntimeError, match="2.*4.*3"):
+        lib.export.export(net, (lib.ones(2, 4),))
+    made = lib.export.export(net, (lib.ones(2, 3),))
+    assert net[1].num_batches_tracked.item() == made.state_dict["1.num_batches_tracked"].item() == 0
+
+
 def test_two_parameters_become_one():
     net = Tied()
     net.b = weft.nn.Linear(1, 1, bias=False)

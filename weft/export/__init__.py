@@ -23,7 +23,7 @@ from weft.export.graph_signature import InputSpec as InputSpec
 from weft.export.graph_signature import OutputKind as OutputKind
 from weft.export.graph_signature import OutputSpec as OutputSpec
 from weft.export.graph_signature import TensorArgument as TensorArgument
-from weft.export.graphs import recorded, signature_of
+from weft.export.graphs import recorded, run_example, signature_of
 from weft.fx.graph import Graph
 from weft.fx.graph_module import GraphModule
 from weft.jit.saved import _Program, _program_of
@@ -129,14 +129,15 @@ class ExportedProgram:
         return self._program.named_buffers()
 
     def module(self) -> Any:
-        """A Module that runs the program, on arguments like the example's.
+        """A new Module that runs the program, on arguments like the example's: its tensors lie in
+        the memory of this one's, what is set on it is its own.
 
         Raises (when it is called):
             AssertionError: a size, dtype or value of an argument is another than the example's and
                 was not exported as free.
             ValueError: there are more or fewer arguments or items than in the example.
         """
-        return _Checked(self._program, self._sizes, self._inputs)
+        return _Checked(self._program._another(), self._sizes, self._inputs)
 
     def run_decompositions(self, decomp_table: Any = None) -> ExportedProgram:
         """Itself: the instructions are calls of ops already."""
@@ -204,7 +205,7 @@ def export(
 
     Nothing is traced: the source of `forward` and of what it calls is compiled, so both ways of a
     branch are there and loops have any number of turns. Modules are in the mode that they are in
-    now.
+    now. The example is run once, on copies of all that there is.
 
     Args:
         mod: a Module, or a program that `jit.load` gave.
@@ -222,6 +223,7 @@ def export(
         RuntimeError: `dynamic_shapes` is not for each argument (PyTorch's UserError).
         torch._dynamo.exc.UserError: `args` is no tuple.
         TypeError: `dynamic_shapes` has something else than Dims; a tensor is sparse or nested.
+        Exception: what the program raises of the example.
 
     >>> import weft
     >>> class Halves(weft.nn.Module):
@@ -252,7 +254,9 @@ def export(
             expect_dense(value, "export", path)
     sizes = sizes_of(mod, args, kwargs, dynamic_shapes)
     inputs = inputs_of(args, kwargs, sizes)
-    return ExportedProgram(program, sizes, inputs, (args, kwargs), dynamic_shapes)
+    exported = ExportedProgram(program, sizes, inputs, (args, kwargs), dynamic_shapes)
+    run_example(exported)
+    return exported
 
 
 def save(ep: ExportedProgram, f: File, *, extra_files: Mapping[str, Any] | None = None) -> None:

@@ -75,6 +75,13 @@ def recorded(exported: ExportedProgram) -> tuple[GraphModule, GraphModule]:
     return inner, _lifted(exported, inner)
 
 
+def run_example(exported: ExportedProgram) -> None:
+    """Runs the example on copies, so that an example that cannot run raises."""
+    program, args, kwargs = _copies(exported)
+    with weft.no_grad(), weft.random.fork_rng():
+        program(*args, **kwargs)
+
+
 def _copies(exported: ExportedProgram) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """The program and its example, of which what a run writes is nobody's."""
     args, kwargs = exported.example_inputs

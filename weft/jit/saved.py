@@ -319,6 +319,11 @@ class _Program(RecursiveScriptModule):
         package, told, tensors = self._settle()
         return _Program, (package, told, {name: t.detach() for name, t in tensors.items()})
 
+    def _another(self) -> _Program:
+        """The same program as a Module of its own, on tensors in the same memory."""
+        make, given = self.__reduce__()
+        return make(*given)  # type: ignore[no-any-return]
+
 
 def _last(name: str) -> str:
     """The last part of a name with dots."""
