@@ -464,3 +464,10 @@ def test_a_failed_allocation_leaves_tensors_alone(balance):
             weft._C._fail_allocation(0)
     assert a.tolist() == np.arange(12.0).reshape(3, 4).tolist()
     assert balance() == size
+
+
+@pytest.mark.parametrize("shape", [(), (2, 3), (0, 2)])
+def test_an_internal_record_of_one_row_refuses_others(shape):
+    """It read past the sizes of a tensor without dimensions. Programs and users do not reach it."""
+    with pytest.raises(IndexError, match="_squeeze_row. expected one row"):
+        weft._C.ops._squeeze_row(weft.ones(shape))

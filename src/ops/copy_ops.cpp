@@ -143,7 +143,10 @@ void register_copy_ops(Table& t) {
     reshaping_copy(t, "_squeeze_row(Tensor self) -> Tensor")
         .doc("The product of a vector, as a matrix of one row, and a matrix: a vector, no view.")
         .shape([](Call& c) {
-            c.add(Tensor::layout(c.in[0].dtype(), Dims(c.in[0].shape().subspan(1))));
+            const auto shape = c.in[0].shape();
+            WEFT_EXPECT(!shape.empty() && shape[0] == 1, Index, "_squeeze_row", "one row",
+                        to_string(shape));
+            c.add(Tensor::layout(c.in[0].dtype(), Dims(shape.subspan(1))));
         })
         .node_name("SqueezeBackward4")
         .samples({"f(T(1, 3))"});

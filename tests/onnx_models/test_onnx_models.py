@@ -420,6 +420,15 @@ def by_size(x):
     return x.unbind(0)
 
 
+def by_chunks(x):
+    return x.chunk(2)[0]
+
+
+def repeated_subscripts(x):
+    """The line was one of weft's own."""
+    return weft.einsum("...ii->...i", x.reshape(-1, 1).expand(x.shape[0], 3))
+
+
 def gamma(x):
     return weft.lgamma(x)
 
@@ -456,6 +465,8 @@ REFUSED: list[tuple[Any, dict[str, Any], str]] = [
     (recursion, {}, "recursion: .*, which calls itself"),
     (grows_one_way, FREE, "a list that grows on one way"),
     (by_size, FREE, r"(how many tensors unbind gives|how many parts there are)"),
+    (by_chunks, FREE, "chunk: how many parts there are"),
+    (repeated_subscripts, FREE, "an exception under a condition that only a run knows"),
     (gamma, {}, "a call of lgamma: no logarithm of the gamma function"),
     (either, {}, "left unlike: None and a tensor"),
     (catches, {}, "an exception under a condition .*, within a try with except"),
@@ -472,6 +483,8 @@ def test_what_has_no_form_is_refused_by_line(f: Any, words: dict[str, Any], says
 
 WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"opset": 9}, ValueError, "an opset of 16 to 23, got 9"),
+    ({"opset": 21, "opset_version": 23}, ValueError, "opset=21 and opset_version=23"),
+    ({"opset": 0}, ValueError, "an opset of 16 to 23, got 0"),
     ({"export_params": False}, ValueError, "export_params=True"),
     ({"training": "TRAINING"}, ValueError, "eval mode"),
     ({"dynamic_axes": {"x": {5: "n"}}}, ValueError, "a dimension of 'x'"),

@@ -78,12 +78,46 @@ def of_two_sizes(x, n):
     return y.mean(1), y.shape[0] * weft.ones(2), weft.zeros(y.shape[1])
 
 
+def of_what_there_is(x, n):
+    k = int(n.max())
+    y, z = x[:, :k], x.narrow(1, 0, k)
+    return y.mean(1), y.shape[1] * weft.ones(1), z.mean(1), z.shape[1] * weft.ones(1), weft.ones(k)
+
+
+def of_its_own_rows(x):
+    y = x[:, : x.shape[0]]
+    return y.mean(1), y.shape[1] * weft.ones(1)
+
+
+def beside_one_that_has_to_be(x, n):
+    k = int(n.max())
+    mask = weft.arange(k) < n[:, None]
+    return x * mask, weft.zeros(k) + 1, mask.shape[1] * weft.ones(1), weft.cat([weft.ones(k)] * 2)
+
+
+def last_of(x, n):
+    k = int(n.max())
+    rows = weft.zeros(k)
+    return x[:, k - 1], rows + 1, rows.mean(), rows.shape[0] * weft.ones(1)
+
+
+def what_is_left(x, n):
+    y = x.reshape(int(n.max()), -1)
+    return y.mean(1), y.shape[1] * weft.ones(1)
+
+
 def heads(x):
     b, t, _ = x.shape
     return x.view(b, t, 2, 2).transpose(1, 2).contiguous().view(b, -1, 4)
 
 
-R = weft.ones
+R, GRID = weft.ones, weft.arange(8.0).reshape(2, 4)
+
+
+def I(*values):  # noqa: E743
+    return weft.tensor(values)
+
+
 SIZES: list[tuple[Any, Any, Any, Any]] = [
     # halves of 8 and 9 are alike, and were fixed at 4
     (by_halves, (weft.randn(1, 1, 8, 8),), [(weft.randn(2, 1, 13, 10),)], {"x": {2: "h", 3: "w"}}),
@@ -97,6 +131,12 @@ SIZES: list[tuple[Any, Any, Any, Any]] = [
         of_two_sizes, (R(4, 3), weft.tensor([4, 3])),
         [(weft.randn(4, 3), weft.tensor([2, 6]))], None,
     ),
+    # numbers that are as large as what they cut, or have to be a size of it, were sizes for good
+    (of_what_there_is, (GRID, I(4, 2)), [(GRID, I(1, 2)), (GRID, I(3, 2))], None),
+    (of_its_own_rows, (R(4, 4),), [(R(2, 4),), (R(7, 4),)], {"x": {0: "n"}}),
+    (beside_one_that_has_to_be, (GRID, I(4, 2)), [(GRID, I(1, 4)), (GRID, I(1, 1))], None),
+    (last_of, (GRID, I(4, 2)), [(GRID, I(1, 2)), (GRID, I(3, 2))], None),
+    (what_is_left, (GRID, I(4, 2)), [(GRID, I(1, 2)), (GRID, I(1, 1))], None),
     # contiguous() left the strides, so that view() was refused
     (heads, (weft.randn(2, 3, 4),), [(weft.randn(3, 8, 4),)], {"x": {0: "b", 1: "t"}}),
 ]  # fmt: skip

@@ -264,6 +264,10 @@ class Builtins(Methods):
         """A graph has the dtypes that it is written with."""
         return weft.get_default_dtype()
 
+    def builtin_is_autocast_cpu_enabled(self) -> bool:
+        """A graph computes in the dtypes that it is written with."""
+        return False
+
     def builtin_is_tensor(self, v: Any) -> bool:
         """weft.is_tensor."""
         return isinstance(v, Held) and not v.is_number

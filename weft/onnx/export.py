@@ -14,6 +14,7 @@ from weft import Tensor
 from weft.base.subclasses import expect_dense
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
+from weft.onnx.examples import stretched
 from weft.onnx.exported import ONNXProgram, of_exported, program_in
 from weft.onnx.graph import Model, Value, onnx_package
 from weft.onnx.model import model_of
@@ -88,9 +89,9 @@ def export(
     """
     _check_options(export_params, training)
     onnx = onnx_package()
-    version = _expect_opset(opset or opset_version or 21)
     from weft.closing.program import original_of
 
+    version = _expect_opset(opset, opset_version)
     model = original_of(model)
     given = args if isinstance(args, tuple) else (args,)
     exported: dict[tuple[int, int], Any] = {}
@@ -185,7 +186,14 @@ def _check_options(export_params: bool, training: Any) -> None:
         )
 
 
-def _expect_opset(version: int) -> int:
+def _expect_opset(opset: int | None, opset_version: int | None) -> int:
+    if opset is not None and opset_version not in (None, opset):
+        raise ValueError(
+            f"[onnx.export] expected one version of the operators, got opset={opset} and "
+            f"opset_version={opset_version}. Hint: opset is another name for opset_version"
+        )
+    version = opset if opset is not None else opset_version
+    version = 21 if version is None else version
     if version not in OPSETS:
         raise ValueError(
             f"[onnx.export] expected an opset of {FIRST} to {LAST}, got {version}. "
@@ -415,21 +423,6 @@ def _defaults(model: Any) -> dict[str, Any]:
     return {n: p.default for n, p in parameters.items() if p.default is not empty}
 
 
-def _stretched(tensor: Tensor, sizes: dict[int, int]) -> Tensor:
-    """A tensor's rows again and again, or fewer, up to other sizes."""
-    tensor = tensor.detach()
-    for d, n in sizes.items():
-        have = tensor.shape[d]
-        if have == n:
-            continue
-        if have == 0:
-            shape = [n if k == d else m for k, m in enumerate(tensor.shape)]
-            tensor = weft.ones(shape, dtype=tensor.dtype)
-            continue
-        tensor = tensor.index_select(d, weft.arange(n) % have)
-    return tensor
-
-
 # The second of two examples, of the first (Note [Examples]).
 _SIZES: tuple[Callable[[int], int], ...] = (
     lambda n: 2 * n, lambda n: n // 2, lambda n: n + 1, lambda n: n - 1,
@@ -448,8 +441,10 @@ def _with_examples(
     A program is run on two examples of each free size, and of each number that a tensor's value
     gives (`item`): what differs between the two is free in the model. So they have to be far apart:
     of 8 and 9, halves are 4 and 4. Twice a size keeps what divides it; where a program does not run
-    with that (a table is shorter, a window longer), others are tried. A number that has to be the
-    size of something else has one example alone.
+    with that (a table is shorter, a window longer), others are tried, at last one example of each
+    number. What an op makes of numbers is looked at with numbers that are one less too: a size that
+    differs then is free, though both examples are alike (`x[:, :n]` of no more columns). Where a
+    free size has to be that of something else, it is.
     """
     failed: NotOnnx | None = None
     for apart in _NUMBERS:
@@ -487,7 +482,7 @@ def _written(
     for leaf, (name, tensor) in enumerate(free.leaves):
         mine = {d: _symbol(s) for (k, d), s in free.axes.items() if k == leaf}
         first, second = (
-            _stretched(tensor, {d: sizes[s][k] for d, s in mine.items()}) for k in range(2)
+            stretched(tensor, {d: sizes[s][k] for d, s in mine.items()}) for k in range(2)
         )
         examples = (first, second if mine else first)
         label = model.name(name)

@@ -11,6 +11,8 @@ Examples go along (`values.py`): each op runs on them, which gives its results' 
 
 from __future__ import annotations
 
+import operator
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -19,6 +21,7 @@ from weft import _C
 from weft.onnx import control, loops
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
+from weft.onnx.examples import asked_sizes, grown, longer, numbers_in, shrunk, unlike, with_fewer
 from weft.onnx.graph import Model
 from weft.onnx.program import Instr, parse
 from weft.onnx.records import apply, bind, records, writes
@@ -40,6 +43,8 @@ from weft.onnx.values import (
 )
 from weft.onnx.verbs import Verbs
 
+_OURS = os.path.join(os.path.dirname(weft.__file__), "")
+
 
 class Frame:
     """One function that is walked."""
@@ -50,6 +55,11 @@ class Frame:
         self.number, self.registers, self.constants = number, registers, constants
         self.names, self.data = data["names"], data
         self.place = 0
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether it is a function of weft's own."""
+        return str(self.data["file"]).startswith(_OURS)
 
     def line(self) -> str:
         """Where it is: "Net.forward: net.py:12"."""
@@ -248,6 +258,11 @@ class Walk(Verbs):
         """Puts a value into a register."""
         self.frames[-1].registers[register] = v
 
+    def line(self) -> str:
+        """Where the user's source is: the call of weft's own function, where one is under way."""
+        own = next((f for f in reversed(self.frames) if not f.is_ours), self.frames[-1])
+        return own.line()
+
     def body(self, instrs: Sequence[Instr]) -> End | None:
         """Walks a block. What follows a branch that may leave the block is walked as a part of
         it."""
@@ -258,12 +273,12 @@ class Walk(Verbs):
                     return self.leaving(i, instrs[k + 1 :])
                 end: End | None = getattr(self, f"do_{i.verb}", self.plain)(i)
             except NotOnnx as error:
-                raise error.at(self.frames[-1].line()) from None
+                raise error.at(self.line()) from None
             except (ImportError, TypeError) as error:
                 if isinstance(error, ImportError):
                     raise
                 raise NotOnnx(
-                    f"what raises {type(error).__name__}: {error}", "", self.frames[-1].line()
+                    f"what raises {type(error).__name__}: {error}", "", self.line()
                 ) from error
             except (
                 RuntimeError,
@@ -274,7 +289,7 @@ class Walk(Verbs):
                 AttributeError,
             ) as error:
                 reason = f"what raises {type(error).__name__}: {error}"
-                raise NotOnnx(reason, "", self.frames[-1].line()) from error
+                raise NotOnnx(reason, "", self.line()) from error
             if end is not None:
                 return end
         return None
@@ -417,22 +432,19 @@ class Walk(Verbs):
             if k and all(_one(a) for a in (*args, *words.values())):
                 results.append(results[0])
                 continue
-            with weft.no_grad(), weft.random.fork_rng():
-                results.append(
-                    function(*example(args, k), **{w: example(v, k) for w, v in words.items()})
-                )
+            results.append(self.example_of(function, args, words, k))
         many = isinstance(results[0], (tuple, list))
         first, second = ((list(r) if many else [r]) for r in results)
+        second = self.with_sizes_of_numbers(function, args, words, first, second)
         if len(first) != len(second):
             raise NeedsKnown(f"how many tensors {public} gives")
         if public in _FREE:  # what comes of it must not have the size of the example
-            second = [_longer(b, 2 * len(a) + 4) for a, b in zip(first, second)]
+            second = [longer(b, 2 * len(a) + 4) for a, b in zip(first, second)]
         if public == "repeat_interleave" and (dim := _repeated_by(args, words)) is not None:
-            rows = _longer(second[0].movedim(dim, 0), 2 * first[0].shape[dim] + 4)
+            rows = longer(second[0].movedim(dim, 0), 2 * first[0].shape[dim] + 4)
             second = [rows.movedim(0, dim)]
-        if public in ("view", "reshape") and (dims := _asked(args[1:], words)):
-            sizes = [2 * n + 1 if d in dims else n for d, n in enumerate(first[0].shape)]
-            second = [weft.zeros(sizes, dtype=first[0].dtype)]
+        if public in ("view", "reshape") and (dims := asked_sizes(args[1:], words)):
+            second = [grown(first[0], second[0], dims)]
         expected = [held(self.model, "", pair) for pair in zip(first, second)]
         record, params = bind(
             public, [_as_param(a) for a in args], {w: _as_param(v) for w, v in words.items()}
@@ -449,6 +461,51 @@ class Walk(Verbs):
             return outs[0]
         kind: Any = type(results[0])  # a list, a tuple, or one with names as max(1) gives
         return kind._make(outs) if hasattr(kind, "_make") else kind(outs)
+
+    def example_of(
+        self, function: Callable[..., Any], args: list[Any], words: dict[str, Any], k: int
+    ) -> Any:
+        """What an op gives of the k-th examples; where the second cannot run, of sizes that have to
+        be those of something else."""
+        given = [example(args, k), {w: example(v, k) for w, v in words.items()}]
+        with weft.no_grad(), weft.random.fork_rng():
+            try:
+                return function(*given[0], **given[1])
+            except (RuntimeError, ValueError, IndexError):
+                named = list(words)
+                firsts = example([*args, *words.values()], 0)
+                seconds = [*given[0], *given[1].values()]
+                back = shrunk(firsts, seconds)
+                if k == 0 or all(map(operator.is_, back, seconds)):
+                    raise
+                return function(*back[: len(args)], **dict(zip(named, back[len(args) :])))
+
+    def with_sizes_of_numbers(
+        self,
+        function: Callable[..., Any],
+        args: list[Any],
+        words: dict[str, Any],
+        first: list[Any],
+        second: list[Any],
+    ) -> list[Any]:
+        """The second examples of an op's results, unlike the first in each size that follows from a
+        number among the arguments."""
+        numbers = list(numbers_in([*args, *words.values()]))
+        if not numbers or any(n.examples[0] < 1 for n in numbers) or len(first) != len(second):
+            return second
+        try:
+            with weft.no_grad(), weft.random.fork_rng():
+                given = {w: with_fewer(v) for w, v in words.items()}
+                made = function(*map(with_fewer, args), **given)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            return second
+        fewer = list(made) if isinstance(made, (tuple, list)) else [made]
+        if len(fewer) != len(first):
+            raise NeedsKnown("how many tensors an op gives")
+        return [
+            grown(a, b, unlike(a, c)) if isinstance(a, weft.Tensor) else b
+            for a, b, c in zip(first, second, fewer)
+        ]
 
 
 def _shares(result: Any, args: Sequence[Any]) -> bool:
@@ -471,15 +528,6 @@ def _shares(result: Any, args: Sequence[Any]) -> bool:
 _FREE = frozenset({"nonzero", "argwhere", "masked_select"})
 
 
-def _asked(args: Sequence[Any], words: Mapping[str, Any]) -> list[int]:
-    """The sizes of a view that a tensor's value gives, and of which there is one example alone."""
-    given = [*args, *words.values()]
-    sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    return [
-        d for d, n in enumerate(sizes) if isinstance(n, Held) and n.examples[0] == n.examples[1]
-    ]
-
-
 def _repeated_by(args: Sequence[Any], words: Mapping[str, Any]) -> int | None:
     """The dimension that values tell the size of; None: `repeats` is a number, or the size is
     given."""
@@ -488,12 +536,6 @@ def _repeated_by(args: Sequence[Any], words: Mapping[str, Any]) -> int | None:
     if not isinstance(counts, Held) or counts.is_number or given.get("output_size") is not None:
         return None
     return given.get("dim") or 0
-
-
-def _longer(rows: weft.Tensor, count: int) -> weft.Tensor:
-    """So many rows at least."""
-    more = max(count - len(rows), 0)
-    return weft.cat([rows, weft.zeros(more, *rows.shape[1:], dtype=rows.dtype)])
 
 
 def _as_param(v: Any) -> Any:

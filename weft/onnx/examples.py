@@ -1,0 +1,103 @@
+"""Examples of values, and which sizes follow from numbers (Note [Examples] in export.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import weft
+from weft import Tensor
+from weft.onnx.values import Held, Repeated
+
+
+def stretched(tensor: Tensor, sizes: dict[int, int]) -> Tensor:
+    """A tensor's rows again and again, or fewer, up to other sizes."""
+    tensor = tensor.detach()
+    for d, n in sizes.items():
+        have = tensor.shape[d]
+        if have == n:
+            continue
+        if have == 0:
+            shape = [n if k == d else m for k, m in enumerate(tensor.shape)]
+            tensor = weft.ones(shape, dtype=tensor.dtype)
+            continue
+        tensor = tensor.index_select(d, weft.arange(n) % have)
+    return tensor
+
+
+def numbers_in(v: Any) -> Iterator[Held]:
+    """The integers in a value that only a run knows."""
+    if isinstance(v, Held):
+        if v.is_number and type(v.examples[0]) is int:
+            yield v
+    elif isinstance(v, (list, tuple)):
+        for item in v:
+            yield from numbers_in(item)
+    elif isinstance(v, slice):
+        yield from numbers_in((v.start, v.stop, v.step))
+    elif isinstance(v, Repeated):
+        yield from numbers_in((v.item, v.count))
+
+
+def with_fewer(v: Any) -> Any:
+    """The first example of a value, with its integers that only a run knows one less."""
+    if isinstance(v, Held):
+        first = v.examples[0]
+        return first - 1 if v.is_number and type(first) is int else first
+    if isinstance(v, (list, tuple)):
+        return type(v)(map(with_fewer, v))
+    if isinstance(v, slice):
+        return slice(*map(with_fewer, (v.start, v.stop, v.step)))
+    return [with_fewer(v.item)] * with_fewer(v.count) if isinstance(v, Repeated) else v
+
+
+def unlike(first: Tensor, fewer: Tensor) -> list[int]:
+    """The dimensions in which two results differ."""
+    if not isinstance(fewer, Tensor) or fewer.dim() != first.dim():
+        return []
+    return [d for d, (m, n) in enumerate(zip(first.shape, fewer.shape)) if m != n]
+
+
+def grown(first: Tensor, second: Tensor, dims: Sequence[int]) -> Tensor:
+    """A second example of a result whose sizes in `dims` follow from numbers: unlike the first
+    there, whatever it holds."""
+    sizes = [_more(m) if d in dims and m == n else n
+             for d, (m, n) in enumerate(zip(first.shape, second.shape))]  # fmt: skip
+    return second if sizes == list(second.shape) else weft.zeros(sizes, dtype=first.dtype)
+
+
+def shrunk(first: Any, second: Any) -> Any:
+    """A second example in which what `grown` made more is as in the first: it has to be the size of
+    something else."""
+    if isinstance(first, Tensor) and isinstance(second, Tensor):
+        pairs = zip(first.shape, second.shape)
+        dims = {d: m for d, (m, n) in enumerate(pairs) if m != n and n == _more(m)}
+        return stretched(second, dims) if dims else second
+    if isinstance(first, (list, tuple)):
+        return type(first)(shrunk(a, b) for a, b in zip(first, second))
+    if isinstance(first, slice):
+        parts = [(first.start, second.start), (first.stop, second.stop), (first.step, second.step)]
+        return slice(*(shrunk(a, b) for a, b in parts))
+    return first if type(first) is int and second == _more(first) else second
+
+
+def _more(size: int) -> int:
+    """A size that is no second one of a free size or number, so that it can be told."""
+    return 3 * size + 5
+
+
+def asked_sizes(args: Sequence[Any], words: Mapping[str, Any]) -> list[int]:
+    """The sizes of a view that a tensor's value gives, and of which there is one example alone;
+    with what is left, where one is -1."""
+    given = [*args, *words.values()]
+    sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
+    dims = [
+        d for d, n in enumerate(sizes) if isinstance(n, Held) and n.examples[0] == n.examples[1]
+    ]
+    return dims + [d for d, n in enumerate(sizes) if dims and type(n) is int and n == -1]
+
+
+def longer(rows: weft.Tensor, count: int) -> weft.Tensor:
+    """So many rows at least."""
+    more = max(count - len(rows), 0)
+    return weft.cat([rows, weft.zeros(more, *rows.shape[1:], dtype=rows.dtype)])
