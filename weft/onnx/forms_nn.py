@@ -334,6 +334,8 @@ def _attention(
         raise NotOnnx("attention with dropout", "call eval() first")
     causal, gqa = needs(is_causal, "is_causal"), needs(enable_gqa, "enable_gqa")
     heads = query.rank == 4 and key.rank == 4 and value.rank == 4
+    # ONNX Runtime's Attention refuses tensors without rows
+    heads &= not any(0 in (v.sizes or ()) for v in (query, key, value))
     if g.opset >= 23 and heads and (gqa or query.sizes is not None and key.sizes is not None
                                     and query.sizes[1] == key.sizes[1]):  # fmt: skip
         factor = None if scale is None else float(needs(scale, "scale"))
