@@ -32,7 +32,7 @@ def names_in(torch):
 
 #: What asks nobody: it takes no tensors here.
 PLAIN = {
-    "torch.autocast", "torch.binomial", "torch.detach", "torch.sym_float", "torch.sym_ite",
+    "torch.autocast", "torch.detach", "torch.sym_float", "torch.sym_ite",
     "torch.sym_max",
     "torch.sym_min", "torch.sym_not", "torch.sym_sqrt", "torch.sym_sum", "torch.triangular_solve",
 }  # fmt: skip

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -136,3 +138,49 @@ def test_slopes_of_samples_have_the_right_mean(code):
     got = weft.autograd.grad(d.rsample((N,)).mean(0).sum(), a, retain_graph=True)[0]
     expected = weft.autograd.grad(d.mean.sum(), a)[0]
     weft.testing.assert_close(got, expected, rtol=0.05, atol=0.05)
+
+
+#: Whose draws are PyTorch's under the same seed, after PyTorch's own algorithms.
+ALIKE = [
+    "D.Binomial(12, t.tensor([0.3, 0.9, 0.0, 1.0])).sample((50,))",
+    "D.Binomial(t.tensor([40.0, 1e6]), t.tensor(0.4)).sample((200,))",
+    "D.Binomial(t.tensor([40.0, 1e6]).double(), t.tensor(0.7).double()).sample((200,))",
+    "D.Multinomial(9, t.tensor([1.0, 2.0, 3.0])).sample((5,))",
+    "t.binomial(t.full((30,), 100.0), t.linspace(0, 1, 30))",
+    "D.Wishart(t.tensor(5.0), t.eye(3)).sample((4,))",
+    "D.Wishart(t.tensor([5.0, 7.0]), t.eye(2).expand(2, 2, 2)).rsample((3,))",
+]
+
+
+@pytest.mark.parametrize("code", ALIKE)
+@pytest.mark.filterwarnings("ignore:Singular sample detected")
+def test_draws_are_pytorchs(code):
+    torch = pytest.importorskip("torch")
+    found = []
+    for lib in (weft, torch):
+        lib.manual_seed(3)
+        found.append(eval(code, {"t": lib, "D": lib.distributions}).numpy())
+        found.append(lib.rand(1).numpy())  # so many numbers are taken
+    np.testing.assert_allclose(found[0], found[2], 1e-5, 1e-5)
+    assert found[1] == found[3]
+
+
+def test_binomial_refuses_what_pytorch_refuses():
+    torch = pytest.importorskip("torch")
+    for lib in (weft, torch):
+        with pytest.raises(ValueError, match="floating-point dtypes for count"):
+            lib.binomial(lib.tensor([1]), lib.tensor([0.5]))
+        with pytest.raises(RuntimeError, match="Found dtype"):
+            lib.binomial(lib.tensor([1.0]), lib.tensor([0.5]).double())
+
+
+@pytest.mark.filterwarnings("ignore:Low df values")
+def test_wishart_draws_singular_ones_anew_and_says_so_of_them_alone():
+    sound = weft.distributions.Wishart(weft.tensor(5.0), weft.eye(3))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert bool(sound.support.check(sound.sample((200,))).all())
+    nearly = weft.distributions.Wishart(weft.tensor(2.01), weft.diag(weft.tensor([1.0, 1e-6, 1.0])))
+    weft.manual_seed(0)
+    with pytest.warns(UserWarning, match="Singular sample"):
+        nearly.rsample((200,), 3)

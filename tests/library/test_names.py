@@ -165,18 +165,6 @@ def test_types_of_results_are_those_that_functions_return(torch):
     assert lacking == []
 
 
-def test_binomial_draws_what_its_name_says():
-    weft.manual_seed(0)
-    n, p = weft.full((20000,), 12.0), weft.full((20000,), 0.3)
-    drawn = weft.binomial(n, p)
-    assert drawn.dtype is weft.float32 and drawn.min() >= 0 and drawn.max() <= 12
-    assert abs(drawn.mean() - 3.6) < 0.05 and abs(drawn.var() - 2.52) < 0.1
-    weft.manual_seed(0)
-    assert weft.equal(drawn, weft.binomial(n, p))
-    with pytest.raises(RuntimeError):
-        weft.binomial(weft.tensor([1]), weft.tensor([0.5]))
-
-
 def test_a_fetcher_by_kind_is_that_of_loaders():
     kind = weft.utils.data.dataloader._DatasetKind
     fetch = kind.create_fetcher(kind.Map, [3, 4, 5], True, list, False)

@@ -42,7 +42,7 @@ LAZY = {
         "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
         "_check_type", "_check_value", "cond", "while_loop",
     ),
-    "weft.composites.older": ("binomial", "triangular_solve"),
+    "weft.composites.older": ("triangular_solve",),
     "weft.experiments": ("experiment",),
     "weft.func": ("vmap",),
     "weft.futures": ("Future",),

@@ -59,31 +59,6 @@ def _default_generator(name: str, generator: Any) -> None:
         raise TypeError(f"[{name}] expected the default generator, got another one")
 
 
-def binomial(count: Tensor, prob: Tensor, generator: Any = None) -> Tensor:
-    """The number of successes of `count` trials with probability `prob` each, drawn for each pair.
-
-    The draws are NumPy's from a seed of the generator's: not the numbers that PyTorch draws.
-
-    Raises:
-        RuntimeError: integers, or two dtypes.
-        ValueError: a count below 0 or a probability outside of [0, 1].
-
-    >>> weft.binomial(weft.tensor([0.0, 5.0]), weft.tensor([0.5, 1.0]))
-    tensor([0., 5.])
-    """
-    import numpy as np
-
-    if not count.is_floating_point() or count.dtype is not prob.dtype:
-        raise RuntimeError(
-            f"[binomial] expected floats of one dtype, got {count.dtype} and {prob.dtype} "
-            "(binomial only supports floating-point dtypes for count)"
-        )
-    seed = int(weft.empty((), dtype=weft.int64).random_(generator=generator))
-    n, p = np.broadcast_arrays(count.detach().double().numpy(), prob.detach().double().numpy())
-    drawn = np.random.default_rng(seed).binomial(n.astype(np.int64), p)
-    return weft.as_tensor(drawn).to(count.dtype)
-
-
 def _convert_indices_from_coo_to_csr(
     input: Tensor, size: int, *, out_int32: bool = False
 ) -> Tensor:

@@ -55,10 +55,7 @@ class Binomial(Odds):
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
         shape = self._extended_shape(sample_shape)
         with weft.no_grad():
-            drawn = _draw(
-                self.total_count.expand(shape).double(), self.probs.expand(shape).double()
-            )
-        return drawn.to(self.probs.dtype)
+            return _C.binomial(self.total_count.expand(shape), self.probs.expand(shape))
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)
@@ -83,33 +80,3 @@ class Binomial(Odds):
         values = weft.arange(1 + count, dtype=self._param.dtype, device=self._param.device)
         values = values.reshape(-1, *[1] * len(self._batch_shape))
         return values.expand(-1, *self._batch_shape) if expand else values
-
-
-#: How many trials are drawn one by one.
-_FEW = 16
-
-
-def _draw(count: Tensor, probs: Tensor) -> Tensor:
-    """Counts of successes, of float64 and one shape, nan where a probability is none.
-
-    Where many trials are left their middle one is drawn, as an order statistic of uniform numbers:
-    a beta number. It says how many trials are surely on its side of `probs`, and half of them are
-    left (Ahrens and Dieter, Computer methods for sampling from gamma, beta, Poisson and binomial
-    distributions, 1974).
-    """
-    found, left = weft.zeros_like(count), count.clone()
-    unknown, p = probs.isnan(), probs.nan_to_num(0.5).clone()
-    while bool((left > _FEW).any()):
-        many = left > _FEW
-        at = ((left + 1) / 2).floor().clamp(min=1)
-        both = weft.stack([at, (left + 1 - at).clamp(min=1)], -1)
-        drawn = _C.ops._standard_gamma(both)
-        middle = drawn[..., 0] / drawn.sum(-1)
-        below = middle <= p
-        found = weft.where(many & below, found + at, found)
-        rest = weft.where(below, (p - middle) / (1 - middle), p / middle)
-        p = weft.where(many, rest.clamp(0, 1), p)
-        left = weft.where(many, weft.where(below, left - at, at - 1), left)
-    tried = weft.arange(_FEW, dtype=left.dtype).reshape(-1, *[1] * left.dim()) < left
-    hits = (weft.rand(_FEW, *left.shape, dtype=left.dtype) < p) & tried
-    return (found + hits.sum(0)).masked_fill(unknown, float("nan"))

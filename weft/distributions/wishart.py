@@ -119,15 +119,23 @@ class Wishart(OfMatrix, ExponentialFamily):
                 10 times unless told otherwise.
         """
         sample = self._bartlett_sampling(sample_shape)
-        for again in range(10 if max_try_correction is None else max_try_correction):
-            singular = ~self.support.check(sample)
-            if not bool(singular.any()):
+        # PyTorch takes those that are right for the wrong ones: its numbers are the second ones.
+        anew = self._some(self.support.check(sample))
+        singular = False
+        for _ in range(10 if max_try_correction is None else max_try_correction):
+            if not bool(anew.any()):
                 break
-            if not again:
+            sample = sample.index_put((anew,), self._bartlett_sampling((int(anew.sum()),)))
+            anew = self._some(~self.support.check(sample))
+            if bool(anew.any()) and not singular:
+                singular = True
                 warnings.warn("Singular sample detected.", stacklevel=2)
-            new = self._bartlett_sampling(sample_shape)
-            sample = weft.where(singular[..., None, None], new, sample)
         return sample
+
+    def _some(self, of_matrices: Tensor) -> Tensor:
+        """Whether any matrix of a batch is so, for each sample."""
+        dims = tuple(range(-len(self._batch_shape), 0))
+        return of_matrices.amax(dims) if dims else of_matrices
 
     def log_prob(self, value: Tensor) -> Tensor:
         self._validate_sample(value)

@@ -9,8 +9,8 @@ from typing import Any
 import weft
 
 __all__ = [
-    "figure_image", "grid", "histogram", "histogram_raw", "hparams", "image", "numbers", "scalar",
-    "text",
+    "figure_image", "grid", "histogram", "histogram_raw", "hparams", "image", "numbers",
+    "pr_curve", "pr_curve_raw", "scalar", "text",
 ]  # fmt: skip
 
 
@@ -134,6 +134,54 @@ def histogram_raw(
         **{name: float(x) for name, x in facts.items()}, bucket_limit=ends, bucket=amounts
     )
     return _value(tag, histo=proto)
+
+
+#: TensorBoard shows no more thresholds than that.
+_MOST_THRESHOLDS = 127
+
+
+def pr_curve(tag: str, labels: Any, predictions: Any, thresholds: int, weights: Any = None) -> Any:
+    """Precision and recall at thresholds from 0 to 1.
+
+    Args:
+        labels: whether each element is true, 0 or 1.
+        predictions: how likely it was said to be, of 0 to 1.
+        weights: what each counts; 1 if None.
+    """
+    import numpy as np
+
+    thresholds = min(thresholds, _MOST_THRESHOLDS)
+    true = numbers(labels).astype(np.float64)
+    level = np.floor(numbers(predictions) * (thresholds - 1)).astype(np.int32)
+
+    def above(counted: Any) -> Any:
+        """How much lies at each threshold or above."""
+        amounts, _ = np.histogram(level, thresholds, (0, thresholds - 1), weights=counted)
+        return np.cumsum(amounts[::-1])[::-1]
+
+    counts = 1.0 if weights is None else weights
+    tp, fp = above(true * counts), above((1.0 - true) * counts)
+    tn, fn = fp[0] - fp, tp[0] - tp
+    precision, recall = (tp / np.maximum(1e-7, tp + other) for other in (fp, fn))
+    return pr_curve_raw(tag, tp, fp, tn, fn, precision, recall, thresholds)
+
+
+def pr_curve_raw(
+    tag: str, tp: Any, fp: Any, tn: Any, fn: Any, precision: Any, recall: Any, thresholds: int
+) -> Any:
+    """Counts at thresholds that are counted already, and what is made of them."""
+    import numpy as np
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+    from tensorboard.plugins.pr_curve.plugin_data_pb2 import PrCurvePluginData
+
+    rows = np.stack([numbers(row) for row in (tp, fp, tn, fn, precision, recall)])
+    shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=n) for n in rows.shape])
+    values = rows.reshape(-1).tolist()
+    tensor = TensorProto(dtype="DT_FLOAT", float_val=values, tensor_shape=shape)
+    most = min(thresholds, _MOST_THRESHOLDS)
+    about = PrCurvePluginData(version=0, num_thresholds=most).SerializeToString()
+    return _value(tag, tensor=tensor, metadata=_metadata("pr_curves", about))
 
 
 def grid(images: Any, columns: int = 8) -> Any:

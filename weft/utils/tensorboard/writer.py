@@ -180,6 +180,41 @@ class SummaryWriter:
         facts = (min, max, num, sum, sum_squares, bucket_limits, bucket_counts)
         self._add(summary.histogram_raw(tag, *facts), global_step, walltime)
 
+    def add_pr_curve(
+        self,
+        tag: str,
+        labels: Any,
+        predictions: Any,
+        global_step: Any = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Adds precision and recall of labels 0 and 1 and predictions of 0 to 1, at thresholds, of
+        which there are at most 127."""
+        record = summary.pr_curve(tag, labels, predictions, num_thresholds, weights)
+        self._add(record, global_step, walltime)
+
+    def add_pr_curve_raw(
+        self,
+        tag: str,
+        true_positive_counts: Any,
+        false_positive_counts: Any,
+        true_negative_counts: Any,
+        false_negative_counts: Any,
+        precision: Any,
+        recall: Any,
+        global_step: Any = None,
+        num_thresholds: int = 127,
+        weights: Any = None,
+        walltime: float | None = None,
+    ) -> None:
+        """Adds the same of what is counted already, from the lowest threshold on."""
+        counts = (true_positive_counts, false_positive_counts, true_negative_counts,
+                  false_negative_counts)  # fmt: skip
+        record = summary.pr_curve_raw(tag, *counts, precision, recall, num_thresholds)
+        self._add(record, global_step, walltime)
+
     def add_image(
         self,
         tag: str,
