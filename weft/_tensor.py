@@ -12,8 +12,10 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Size, Tensor, dtype
+from weft.base.dispatch_modes import entered
 from weft.base.forms import method
 from weft.base.shown import dtype_name
+from weft.base.subclasses import dispatches
 
 
 def __torch_function__(cls: Any, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -24,6 +26,107 @@ def __torch_function__(cls: Any, func: Any, types: Any, args: Any = (), kwargs: 
 
 
 _C._extend("__torch_function__", classmethod(__torch_function__))
+
+
+def _make_wrapper_subclass(
+    cls: type[Any],
+    size: Sequence[int],
+    strides: Sequence[int] | None = None,
+    storage_offset: int | None = None,
+    memory_format: Any = None,
+    dtype: Any = None,
+    layout: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    dispatch_sizes_strides_policy: str | None = None,
+    dispatch_device: bool = False,
+    dispatch_layout: bool = False,
+) -> Any:
+    """A tensor without memory, of a class that defines `__torch_dispatch__`: calls come to the
+    class, which knows what the tensor is made of.
+
+    Args:
+        cls: the class.
+        size, strides, storage_offset, dtype: of the tensor; dense from 0 on, and of the default
+            dtype, unless told otherwise.
+        device: `cpu`, or `meta`.
+        requires_grad: whether it wants a gradient.
+        layout: `strided`.
+        memory_format, pin_memory: without effect.
+        dispatch_sizes_strides_policy: `None`; sizes are those given here.
+        dispatch_device, dispatch_layout: `False`, in the same way.
+
+    Raises:
+        TypeError: the class is none of tensors, or defines no `__torch_dispatch__`.
+        RuntimeError: strides of another number of dimensions, or an offset without strides.
+        NotImplementedError: another layout, or sizes, device or layout that the class is to tell.
+
+    >>> class Named(weft.Tensor):
+    ...     @staticmethod
+    ...     def __new__(cls, x, name):
+    ...         made = weft.Tensor._make_wrapper_subclass(cls, x.shape, dtype=x.dtype)
+    ...         made.x, made.name = x, name
+    ...         return made
+    ...     @classmethod
+    ...     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+    ...         plain = [a.x if isinstance(a, Named) else a for a in args]
+    ...         return cls(func(*plain, **(kwargs or {})), f"{func.__name__} of {args[0].name}")
+    >>> (Named(weft.ones(2), "one") * 3).name
+    'mul.Tensor of one'
+    """
+    who = "[_make_wrapper_subclass]"
+    if not dispatches(cls):
+        raise TypeError(
+            f"{who} expected a subclass of Tensor that defines __torch_dispatch__, got "
+            f"{cls.__name__} ({cls.__name__} must define __torch_dispatch__)"
+        )
+    told = {
+        "dispatch_sizes_strides_policy": dispatch_sizes_strides_policy is not None,
+        "dispatch_device": dispatch_device, "dispatch_layout": dispatch_layout,
+        "layout": layout not in (None, weft.strided),
+    }  # fmt: skip
+    for name, given in told.items():
+        if given:
+            raise NotImplementedError(
+                f"{who} expected a dense tensor whose sizes, device and layout are those given "
+                f"here, got {name}. Hint: leave it out, and keep what else there is to tell in an "
+                "attribute"
+            )
+    place = weft.device("cpu" if device is None else device)
+    if place.type not in ("cpu", "meta"):
+        raise NotImplementedError(
+            f"{who} expected the device cpu or meta, got {place}. Hint: there are no others"
+        )
+    with entered(()):
+        kind = weft.get_default_dtype() if dtype is None else dtype
+        data = _laid_out(Size(size), strides, storage_offset, kind)
+    made = _C._wrapper(cls, data, place.type == "cpu")
+    return made.requires_grad_() if requires_grad else made
+
+
+def _laid_out(size: Size, strides: Sequence[int] | None, offset: int | None, kind: dtype) -> Tensor:
+    """A meta tensor for `_make_wrapper_subclass`."""
+    who = "[_make_wrapper_subclass]"
+    if strides is None:
+        if offset:
+            raise RuntimeError(
+                f"{who} expected strides beside storage_offset={offset}, got none "
+                "(setting storage offset without stride not supported)"
+            )
+        return weft.empty(size, dtype=kind, device="meta")
+    if len(strides) != len(size):
+        raise RuntimeError(
+            f"{who} expected a stride for each size, got {tuple(strides)} and {tuple(size)} "
+            f"(dimensionality of sizes ({len(size)}) must match dimensionality of strides "
+            f"({len(strides)}))"
+        )
+    reach = sum((n - 1) * s for n, s in zip(size, strides, strict=True)) + 1 if size.numel() else 0
+    whole = weft.empty(max(reach, 0) + (offset or 0), dtype=kind, device="meta")
+    return whole.as_strided(size, tuple(strides), offset or 0)
+
+
+_C._extend("_make_wrapper_subclass", staticmethod(_make_wrapper_subclass))
 
 
 @method
@@ -47,6 +150,24 @@ def __copy__(self: Tensor) -> Tensor:
     return _as_class(self.__class__, self.detach(), self.requires_grad, dict(self.__dict__))
 
 
+def _copied_by_class(self: Tensor, memo: dict[Any, Any]) -> Tensor:
+    """A deep copy where the class carries calls out: what its `clone` is, with attributes."""
+    import copy
+
+    out = self.detach().clone().requires_grad_(self.requires_grad)
+    if type(out) is not type(self):
+        raise RuntimeError(
+            f"[deepcopy] expected clone() to give {type(self).__name__}, got {type(out).__name__} "
+            "(The default implementation of __deepcopy__() for wrapper subclasses only works for "
+            "subclass types that properly implement clone())"
+        )
+    memo[id(self)] = out
+    if self.grad is not None:
+        out.grad = copy.deepcopy(self.grad, memo)
+    out.__dict__.update(copy.deepcopy(self.__dict__, memo))
+    return out
+
+
 @method
 def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     """A copy of the storage under the same layout; tensors that share memory still do."""
@@ -61,6 +182,8 @@ def __deepcopy__(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         )
     import copy
 
+    if dispatches(type(self)):
+        return _copied_by_class(self, memo)
     address, size, offset = self._storage_info()
     memory = memo.get(key := ("storage", address, self.dtype))
     if memory is None:
@@ -94,9 +217,24 @@ def _rebuild(
     return _as_class(Tensor if cls is None else cls, data, requires_grad, attributes)
 
 
+def _rebuild_wrapper(
+    cls: Any, words: dict[str, Any], device: str, attributes: dict[str, Any]
+) -> Tensor:
+    """The inverse for a tensor of `_make_wrapper_subclass`: its attributes are its values."""
+    out: Tensor = Tensor._make_wrapper_subclass(cls, device=device, **words)
+    out.__dict__.update(attributes)
+    return out
+
+
 @method
 def __reduce_ex__(self: Tensor, protocol: int) -> Any:
     """Values, order of dimensions in memory, requires_grad and attributes; the graph stays here."""
+    if dispatches(type(self)):
+        words = {
+            "size": tuple(self.shape), "strides": self.stride(), "dtype": self.dtype,
+            "storage_offset": self.storage_offset(), "requires_grad": self.requires_grad,
+        }  # fmt: skip
+        return _rebuild_wrapper, (type(self), words, str(self.device), dict(self.__dict__))
     stride = self.stride()
     order = tuple(sorted(range(self.dim()), key=lambda d: -stride[d]))
     data = self.detach().permute(order).contiguous() if order else self.detach()

@@ -32,6 +32,7 @@ from typing import Any, Self, TypeVar
 import weft
 from weft import _C, Tensor
 from weft.base.modes import FUNCTIONS, OWN, DisableTorchFunctionSubclass
+from weft.base.subclasses import dispatches
 
 __all__ = [
     "BaseTorchFunctionMode", "TorchFunctionMode", "enable_reentrant_dispatch",
@@ -168,8 +169,8 @@ def _of_tensor(
         return NotImplemented
     with DisableTorchFunctionSubclass():
         result = func(*args, **(kwargs or {}))
-    if cls is Tensor or func in get_default_nowrap_functions():
-        return result
+    if cls is Tensor or func in get_default_nowrap_functions() or dispatches(cls):
+        return result  # a class with __torch_dispatch__ has made its own, as in PyTorch
     return _of_class(result, cls)
 
 

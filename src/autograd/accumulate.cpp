@@ -91,7 +91,7 @@ Tensor copy_lying_like(const Tensor& grad, const Tensor& leaf) {
 void accumulate_grad(const Tensor& leaf, Tensor grad) {
     Locked locked;
     bool graph = mode & kGradMode;
-    if (grad.has(kMeta) && !leaf.has(kMeta)) [[unlikely]]
+    if (grad.on_meta() && !leaf.on_meta()) [[unlikely]]
         ops::fail_copying_out("backward");
     Tensor old = meta(leaf).grad;
     Tensor sum;
@@ -105,9 +105,10 @@ void accumulate_grad(const Tensor& leaf, Tensor grad) {
             sum = std::move(grad);
             sum.set(kLooseView, false);  // whatever its memory was a view of is gone
         } else {
-            sum = copy_lying_like(grad, leaf);
+            sum = grad.has(kDispatching) ? ops::clone(grad) : copy_lying_like(grad, leaf);
         }
-    } else if (graph || current_pass_adds_out_of_place()) {
+    } else if (graph || old.has(kDispatching) || grad.has(kDispatching) ||
+               current_pass_adds_out_of_place()) {
         sum = old + grad;
     } else {
         return write(ops::add, old, grad);

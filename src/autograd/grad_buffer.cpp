@@ -36,7 +36,7 @@ void GradBuffer::add_to_sum(Tensor t) {
         sum_ = sparse::host.add(sum_, t);
         return;
     }
-    if (sum_.has(kPending) || t.has(kPending)) {
+    if (sum_.has(kPending) || t.has(kPending) || sum_.has(kDispatching) || t.has(kDispatching)) {
         sum_ = sum_ + t;
         return;
     }
@@ -67,6 +67,11 @@ void GradBuffer::add_product(Tensor a, Tensor b) {
 void GradBuffer::add_part(const ResultInfo& like, const Part& part) {
     if (sparse::is(sum_)) [[unlikely]]
         sum_ = sparse::host.dense(sum_);
+    if (sum_.defined() && sum_.has(kDispatching)) [[unlikely]] {
+        Tensor by_class = std::exchange(sum_, Tensor());
+        add_part(like, part);
+        return add_to_sum(std::move(by_class));
+    }
     if (!sum_.defined()) {
         sum_ = Tensor::layout(like.dtype(), like.shape());
         sum_.allocate_beside(part.grad);

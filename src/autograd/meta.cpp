@@ -132,9 +132,8 @@ void set_grad(const Tensor& t, const Tensor& grad) {
     }
     WEFT_EXPECT(!grad.same(t), Runtime, "grad",
                 "another tensor (can't assign Variable as its own grad)", "the tensor itself");
-    const auto device = [](const Tensor& of) { return of.has(kMeta) ? "meta" : "cpu"; };
-    WEFT_EXPECT(grad.has(kMeta) == t.has(kMeta), Runtime, "grad",
-                "a gradient on the tensor's device",
+    const auto device = [](const Tensor& of) { return of.on_meta() ? "meta" : "cpu"; };
+    WEFT_EXPECT(grad.on_meta() == t.on_meta(), Runtime, "grad", "a gradient on the tensor's device",
                 text("another (attempting to assign a gradient with device type '", device(grad),
                      "' to a tensor with device type '", device(t),
                      "'. Please ensure that the gradient and the tensor are on the same device)"));

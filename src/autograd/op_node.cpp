@@ -220,7 +220,8 @@ public:
     }
     void set(int i, Tensor value) override { work_.results[i] = std::move(value); }
     void set_product(int i, const Tensor& a, const Tensor& b) override {
-        if (work_.summands && is_wide_floating(a.dtype())) {
+        if (work_.summands && is_wide_floating(a.dtype()) && !a.has(kDispatching) &&
+            !b.has(kDispatching)) {
             if (mode & kWatchMode) [[unlikely]]
                 show_product(a, b);
             work_.summands->products.push_back({i, a, b});
@@ -233,7 +234,8 @@ public:
         if (!node_.edges_[i]) return true;  // nobody asks
         DType wanted =
             node_.edges_[i].node->result(static_cast<int>(node_.edges_[i].output)).dtype();
-        if (!work_.summands || !is_wide_floating(grad.dtype()) || grad.dtype() != wanted)
+        if (!work_.summands || !is_wide_floating(grad.dtype()) || grad.dtype() != wanted ||
+            grad.has(kDispatching))
             return false;
         work_.summands->parts.push_back({i, grad, where, add, node_.attrs_, i});
         return true;
@@ -258,7 +260,7 @@ void OpNode::run(Work& work) {
     if (!g.any()) return;  // a node that leads nowhere
     if (released_) fail_released(*this);
     bool on_meta = false;  // what the rule makes anew lies where the gradients do
-    for (const Tensor& grad : work.grads) on_meta |= grad.defined() && grad.has(kMeta);
+    for (const Tensor& grad : work.grads) on_meta |= grad.defined() && grad.on_meta();
     if (on_meta || mode & kMetaMode) [[unlikely]] {
         const ModeGuard there(on_meta * kMetaMode, !on_meta * kMetaMode);
         return run_rules(g, work);

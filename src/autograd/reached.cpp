@@ -35,7 +35,8 @@ bool by_rows(const OpNode& node, int i, DimSpan in, DimSpan out, int k) {
 }  // namespace
 
 bool all_zeros(const Tensor& t) {
-    if (t.has(kPending) || t.has(kMeta) || t.numel() == 0 || sparse::is(t)) return false;
+    if (t.has(kPending) || t.has(kMeta) || t.has(kDispatching) || t.numel() == 0 || sparse::is(t))
+        return false;
     const Tensor dense = ops::as_contiguous(t);
     const int64_t size = item_size(real_dtype(t.dtype())), bytes = t.numel() * item_size(t.dtype());
     if (size < 2) return false;

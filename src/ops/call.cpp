@@ -2,6 +2,7 @@
 
 #include "kernels/simd.h"
 #include "ops/copy.h"
+#include "ops/functions.h"
 #include "ops/reuse.h"
 #include "ops/watch.h"
 #include "ops/widen.h"
@@ -21,20 +22,29 @@ bool any_tracked(const Call& c) {
 }
 
 constexpr uint32_t kMetaMark = uint32_t{kMeta} << Tensor::kFlagsAt;
+constexpr uint32_t kDispatchMark = uint32_t{kDispatching} << Tensor::kFlagsAt;
 
-/// Dtypes and flags of operands and results, in one word (Tensor::marks).
-WEFT_INLINE uint32_t marks_of(const Call& c) {
-    uint32_t marks = c.out(0).defined() ? c.out(0).marks() : 0;
+/// Dtypes and flags of operands, in one word (Tensor::marks).
+WEFT_INLINE uint32_t marks_of_operands(const Call& c) {
+    uint32_t marks = 0;
     for (int i = 0; i < c.inputs; ++i)
         if (c.in[i].defined()) marks |= c.in[i].marks();
+    return marks;
+}
+
+/// The same of results.
+WEFT_INLINE uint32_t marks_of_results(const Call& c) {
+    uint32_t marks = c.out(0).defined() ? c.out(0).marks() : 0;
     for (int k = 1; k < c.outputs; ++k) marks |= c.out(k).marks();
     return marks;
 }
 
+WEFT_INLINE uint32_t marks_of(const Call& c) { return marks_of_operands(c) | marks_of_results(c); }
+
 /// Whether an operand is of the meta device.
 bool has_meta(const Call& c) {
     for (int i = 0; i < c.inputs; ++i)
-        if (c.in[i].defined() && c.in[i].has(kMeta)) return true;
+        if (c.in[i].defined() && c.in[i].on_meta()) return true;
     return false;
 }
 
@@ -71,16 +81,46 @@ std::string who(const Call& c) { return text(c.name(), c.in_place ? "_" : ""); }
 
 const char* device_of(const Tensor& t) { return t.has(kMeta) ? "meta" : "cpu"; }
 
+/// Writes what a class knows, or into it, by its `copy_`.
+void write_by_class(const Tensor& dest, const Tensor& made) {
+    static const Function copy{"copy"};
+    const Tensor in[] = {dest, made};
+    Call c(copy.op(), in, 2, copy.op().defaults.data());
+    c.dest = dest;
+    c.in_place = true;
+    call(c);
+}
+
+/// Has a mode or a class of an operand carry out what is no composite (Note [Dispatch]).
+[[gnu::noinline]] void dispatch(Call& c) {
+    if (c.dest.defined() && !c.in_place) {
+        if (hooks.before_write) hooks.before_write(c);
+        Call apart(*c.op, c.in, c.inputs, c.attrs);
+        call(apart);
+        const Tensor made = apart.out(0);
+        if (made.has(kDispatching) || c.dest.has(kDispatching)) write_by_class(c.dest, made);
+        else write_result(c, c.dest, made);
+        return c.set(c.dest);
+    }
+    if (!hooks.dispatch(c)) finish(c);
+}
+
 /// Whether the results of `c` are meta (Note [On meta]).
 bool makes_meta(const Call& c) {
     bool any_memory = c.dest.defined();
     for (int i = 0; i < c.inputs; ++i) {
         const Tensor& t = c.in[i];
         if (!t.defined()) continue;
-        if (t.has(kMeta)) return true;
+        if (t.on_meta()) return true;
         any_memory |= t.has(kPending) || t.storage();
     }
     return (mode & kMetaMode) && c.op->factory && !any_memory;
+}
+
+/// Whether `c` is never kept: its results are meta, or a class carries it out.
+bool runs_at_once(const Call& c) {
+    const uint32_t marks = marks_of_operands(c) | (c.dest.defined() ? c.dest.marks() : 0);
+    return marks & (kMetaMark | kDispatchMark) || ((mode & kMetaMode) && makes_meta(c));
 }
 
 /// Throws unless the operands lie on one device.
@@ -199,9 +239,12 @@ void check_overlap(const Call& c, const Tensor& dest) {
 /// write through; the result of others is made apart and copied, which also covers operands that
 /// overlap the destination. Then the version goes up and the graph hears of it (Note [Writing]).
 void call_into(Call& c) {
-    const bool on_meta = c.dest.has(kMeta);
-    if (on_meta || has_meta(c)) [[unlikely]]
+    const uint32_t marks = marks_of_operands(c) | c.dest.marks();
+    if (marks & (kMetaMark | kDispatchMark)) [[unlikely]] {
+        if (marks & kDispatchMark) return dispatch(c);
         expect_places(c);
+    }
+    const bool on_meta = c.dest.has(kMeta);
     Write write(c.dest);
     std::vector<Tensor> before;
     if (hooks.before_write) before = hooks.before_write(c);
@@ -257,6 +300,14 @@ template <class Memory>
     finish(c);
 }
 
+/// The same with an operand that is so, or of a class that carries the call out.
+template <class Memory>
+[[gnu::noinline]] void carry_out_marked(Call& c, const Memory& memory) {
+    if (marks_of_operands(c) & kDispatchMark) return dispatch(c);
+    c.op->shape(c);
+    finish_marked(c, memory);
+}
+
 /// What is left of a call behind the modes; `memory` gives the outputs that the shape rule laid out
 /// their bytes.
 template <class Memory>
@@ -264,8 +315,10 @@ WEFT_INLINE void carry_out(Call& c, const Memory& memory) {
     const Op& op = *c.op;
     if (op.body) return run_body(c);
     if (c.dest.defined()) return call_into(c);
+    if (marks_of_operands(c) & (kNarrowBit | kMetaMark | kDispatchMark)) [[unlikely]]
+        return carry_out_marked(c, memory);
     op.shape(c);
-    if (marks_of(c) & (kNarrowBit | kMetaMark)) [[unlikely]]
+    if (marks_of_results(c) & (kNarrowBit | kMetaMark)) [[unlikely]]
         return finish_marked(c, memory);
     memory(c);
     op.kernel(c);
@@ -284,7 +337,8 @@ template <class Memory>
 [[gnu::noinline]] void carry_out_placed(Call& c) {
     const bool there = makes_meta(c);
     ModeGuard on_cpu(0, (!there && c.inputs > 0) * kMetaMode);
-    if (!there || c.op->body || c.dest.defined()) return carry_out(c, give_memory);
+    if (!there || c.op->body || c.dest.defined() || marks_of_operands(c) & kDispatchMark)
+        return carry_out(c, give_memory);
     c.op->shape(c);
     finish_on_meta(c);
 }
@@ -295,15 +349,9 @@ template <class Memory>
         if (c.in[i].defined() && c.in[i].has(kPending)) settle(c.in[i]);
     const ModeGuard at_once(0, kDeferMode);
     if (c.op->body) return run_body(c);
-    if (c.dest.defined() && !c.in_place) {
-        if (hooks.before_write) hooks.before_write(c);
-        Call apart(*c.op, c.in, c.inputs, c.attrs);
-        call(apart);
-        write_result(c, c.dest, apart.out(0));
-        return c.set(c.dest);
-    }
+    if (c.dest.defined() && !c.in_place) return dispatch(c);
     WatchSpan span(c);
-    if (!hooks.dispatch(c)) finish(c);
+    dispatch(c);
     span.end(c);
 }
 
@@ -318,7 +366,7 @@ WEFT_INLINE void enter(Call& c, const Memory& memory) {
         if (mode & kMapMode && hooks.map(c)) return;
         if (mode & kDispatchMode) return carry_out_dispatched(c);
         if (mode & kDeferMode) {
-            if (!makes_meta(c)) return hooks.defer(c);
+            if (!runs_at_once(c)) return hooks.defer(c);
             for (int i = 0; i < c.inputs; ++i)
                 if (c.in[i].defined() && c.in[i].has(kPending)) settle(c.in[i]);
             ModeGuard at_once(0, kDeferMode);

@@ -53,7 +53,7 @@ Edge edge_of(PyObject* o, const char* who, bool root) {
 bool leads_to_meta(const Node* node) {
     while (node) {
         if (const auto* end = dynamic_cast<const AccumulateGrad*>(node))
-            return end->variable().defined() && end->variable().has(kMeta);
+            return end->variable().defined() && end->variable().on_meta();
         const Node* next = nullptr;
         for (int i = 0; i < node->edge_count() && !next; ++i) next = node->edge(i).node.get();
         node = next;
@@ -64,8 +64,9 @@ bool leads_to_meta(const Node* node) {
 const char* device_name(bool on_meta) { return on_meta ? "meta" : "cpu"; }
 
 /// The gradient to start from, of output number `index`: the given one, or one for a scalar, on
-/// its device.
-Tensor start_of(DType dtype, DimSpan shape, bool on_meta, PyObject* given, Py_ssize_t index) {
+/// its device; of a class, where `root` is.
+Tensor start_of(DType dtype, DimSpan shape, bool on_meta, PyObject* given, Py_ssize_t index,
+                const Tensor* root = nullptr) {
     if (given == Py_None) {
         WEFT_EXPECT(
             count_elements("backward", shape) == 1, Runtime, "backward",
@@ -76,6 +77,10 @@ Tensor start_of(DType dtype, DimSpan shape, bool on_meta, PyObject* given, Py_ss
                     "a real scalar, or a gradient for each output (grad can be implicitly created "
                     "only for real scalar outputs)",
                     name(dtype), "call .abs() or .real first or pass gradient=");
+        if (root && root->has(kDispatching)) {
+            static const ops::Function of_class{"ones_like"};
+            return of_class(*root);
+        }
         Tensor like = Tensor::layout(dtype, shape);
         on_meta ? like.allocate_meta() : like.allocate();
         return ops::full_like(like, 1);
@@ -92,7 +97,7 @@ Tensor start_of(DType dtype, DimSpan shape, bool on_meta, PyObject* given, Py_ss
                      " gradient (For complex Tensors, both grad_output and output are required to "
                      "have the same dtype)"),
                 name(g.dtype()));
-    WEFT_EXPECT(g.has(kMeta) == on_meta, Runtime, "backward",
+    WEFT_EXPECT(g.on_meta() == on_meta, Runtime, "backward",
                 text("a gradient on ", device_name(on_meta)),
                 text("one on another device (Function ", index,
                      " returned an invalid gradient: "
@@ -171,7 +176,7 @@ PyObject* backward_of_wholes(mapped::Level& level, const Object& roots, const Ob
         PyObject* given = PySequence_Fast_GET_ITEM(gradients.get(), i);
         wholes.push_back(mapped::whole_of(level, root));
         starts.push_back(mapped::whole_of(
-            level, start_of(root.dtype(), root.shape(), root.has(kMeta), given, i)));
+            level, start_of(root.dtype(), root.shape(), root.on_meta(), given, i)));
     }
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(inputs.get()); ++i)
         targets.push_back(mapped::whole_of(level, item(inputs, i)));
@@ -202,7 +207,7 @@ struct Starts {
             } else {
                 Tensor root = unwrap(t);
                 gradients.push_back(
-                    start_of(root.dtype(), root.shape(), root.has(kMeta), start, i));
+                    start_of(root.dtype(), root.shape(), root.on_meta(), start, i, &root));
             }
         }
     }

@@ -77,7 +77,7 @@ void call_over(Call& c, PyObject* dying) {
 /// Of a factory with an operand, which it takes layouts from alone, and with a device=: the operand,
 /// or where that lies elsewhere its layout without memory.
 Tensor layout_of(const Tensor& like, Where place) {
-    if (like.has(kMeta) == (place == Where::Meta)) return like;
+    if (like.on_meta() == (place == Where::Meta)) return like;
     return Tensor::layout_like(like, like.dtype());
 }
 

@@ -440,7 +440,7 @@ namespace {
 
 /// The same where new tensors lie; that of a meta tensor lies where it does.
 Tensor placed_from(PyObject* data, const DType* dtype) {
-    const bool of_meta = is_tensor(data) && handle(data).has(kMeta);
+    const bool of_meta = is_tensor(data) && handle(data).on_meta();
     if (!(mode & kMetaMode) && !of_meta) [[likely]]
         return tensor_from(data, dtype);
     Tensor like = of_meta ? handle(data) : tensor_from(data, dtype);
@@ -571,6 +571,7 @@ PyBufferProcs buffer_slots = {get_buffer, free_buffer};
 
 bool is_its_memory(PyObject* o) {
     if (Py_TYPE(o) == &tensor_type) return true;
+    if (handle(o).has(kDispatching)) return false;
     static PyObject* name = checked(PyUnicode_InternFromString("_lends_memory"));
     return _PyType_Lookup(Py_TYPE(o), name) != Py_False;
 }

@@ -1,4 +1,4 @@
-/// Calls of operators that a mode carries out: `__torch_dispatch__`.
+/// Calls of operators that a mode, or the class of an operand, carries out: `__torch_dispatch__`.
 ///
 /// Note [Dispatch]
 /// Where a TorchDispatchMode is entered (kDispatchMode), the door asks about each call behind autocast, traces and
@@ -6,8 +6,14 @@
 /// (weft/_library/dispatch.py) is computed below the graph, in place of shape rule, memory and kernel: its
 /// results get the node that the call's own would get, so backward runs the record's rules, whose calls come
 /// through the door again. In-place forms have to write their operand; out= forms are the call, and a write of its
-/// result. Sums of gradients go through the door too (GradBuffer), and no program of a compiled function runs.
+/// result. A tensor whose class defines `__torch_dispatch__` is kDispatching: without a mode the door comes to
+/// such an operand before the shape rule, by the marks that it reads anyway. One that `_make_wrapper_subclass`
+/// made has meta memory, which nobody reads; what it is made of is its attributes, and kOnCpu says where it lies.
+/// Sums of gradients go through the door too (GradBuffer), and no program of a compiled function runs.
 #include "python/dispatch.h"
+
+#include "python/tensor_members.h"
+#include "python/type.h"
 
 namespace weft::python {
 namespace {
@@ -67,6 +73,45 @@ void take_results(Call& c, PyObject* results, bool recorded) {
                 text(c.op->outputs, " results of __torch_dispatch__"), text(c.outputs));
 }
 
+/// `__torch_dispatch__`, and what Tensor has there.
+PyObject* method_name = nullptr;
+PyObject* disabled = nullptr;
+
+Tensor alias_of_class(const Tensor& t) {
+    static PyObject* attributes = import_attr("weft.base.subclasses", "hand_on").release();
+    Object from = wrapped(t);
+    Object to = Object::take(instance_of(Py_TYPE(from.get()), t));
+    Object::borrow(attributes).call(from, to);
+    return handle(to.get());
+}
+
+/// _plain(tensor): what a tensor of a class is to the core, outside of the graph.
+PyObject* plain(PyObject*, PyObject* o) {
+    return guarded([&] { return wrap(expect_tensor(o, "_plain").plain_alias()); });
+}
+
+/// _wrapper(cls, layout, on_cpu): a tensor of such a class, laid out as a meta tensor.
+PyObject* wrapper(PyObject*, PyObject* args) {
+    PyTypeObject* cls;
+    PyObject* layout;
+    int on_cpu;
+    if (!PyArg_ParseTuple(args, "O!O!p", &PyType_Type, &cls, &tensor_type, &layout, &on_cpu))
+        return nullptr;
+    return guarded([&] {
+        PyObject* o = instance(cls, handle(layout).plain_alias());
+        handle(o).set(kOnCpu, on_cpu);
+        return o;
+    });
+}
+
+/// _disabled_torch_dispatch_impl(func, types, args=(), kwargs=None)
+PyObject* run_disabled(PyObject*, PyObject* given) {
+    return guarded([&] {
+        static PyObject* run = import_attr("weft._library.dispatch", "_run_plain").release();
+        return checked(PyObject_Call(run, given, nullptr));
+    });
+}
+
 bool dispatch(Call& c) {
     static PyObject* ask = import_attr("weft._library.dispatch", "_answer").release();
     std::vector<Tensor> before;
@@ -91,6 +136,27 @@ PyObject* dispatched(const char* name, PyObject* self) {
         [&] { return Object::borrow(ask).call(py_str(name), Object::borrow(self)).release(); });
 }
 
-void init_dispatch() { ops::hooks.dispatch = dispatch; }
+bool class_dispatches(PyTypeObject* cls) {
+    PyObject* method = _PyType_Lookup(cls, method_name);
+    const bool own = method && method != disabled;
+    dispatching_known |= own;
+    return own;
+}
+
+void init_dispatch(PyObject* module) {
+    static PyMethodDef functions[] = {{"_disabled_torch_dispatch_impl", run_disabled, METH_VARARGS,
+                                       "What `__torch_dispatch__` of Tensor is: the operator of "
+                                       "the tensors without their class."},
+                                      {"_plain", plain, METH_O, nullptr},
+                                      {"_wrapper", wrapper, METH_VARARGS, nullptr},
+                                      {}};
+    checked(PyModule_AddFunctions(module, functions));
+    method_name = checked(PyUnicode_InternFromString("__torch_dispatch__"));
+    disabled = Object::take(PyObject_GetAttrString(module, functions[0].ml_name)).release();
+    checked(PyDict_SetItem(tensor_type.tp_dict, method_name, disabled));
+    PyType_Modified(&tensor_type);
+    alias_in_class = alias_of_class;
+    ops::hooks.dispatch = dispatch;
+}
 
 }  // namespace weft::python

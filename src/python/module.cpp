@@ -187,8 +187,8 @@ PyMODINIT_FUNC PyInit__C() {
         init_types(module);
         init_convert(module);
         init_overrides(module);
-        init_dispatch();
         init_tensor_type(module);
+        init_dispatch(module);
         init_calls(module);
         init_checked(module);
         init_autograd(module);

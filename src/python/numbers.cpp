@@ -131,7 +131,7 @@ PyObject* nb_ipower(PyObject* a, PyObject* b, PyObject*) {
 }
 
 /// Whether modes of operators give the number that a tensor of one element is.
-bool element_dispatches(PyObject* self) { return dispatches() && handle(self).numel() == 1; }
+bool element_dispatches(PyObject* self) { return dispatches(self) && handle(self).numel() == 1; }
 
 /// That number, as `convert` has it.
 PyObject* dispatched_as(PyObject* self, PyObject* (*convert)(PyObject*)) {

@@ -8,6 +8,7 @@
 #include "deferred/turn.h"
 #include "ops/watch.h"
 #include "ops/write.h"
+#include "python/dispatch.h"
 #include "python/overrides.h"
 #include "python/type.h"
 
@@ -164,6 +165,17 @@ std::vector<Tensor> tensors_of(const std::vector<StepTarget>& targets) {
     return out;
 }
 
+/// Whether a parameter of the group is of a class that carries calls out itself.
+bool any_dispatching(PyObject* group) {
+    Object params = Object::take(PyMapping_GetItemString(group, "params"));
+    Object all = Object::take(PySequence_Fast(params.get(), "params"));
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(all.get()); ++i) {
+        PyObject* p = PySequence_Fast_GET_ITEM(all.get(), i);
+        if (is_tensor(p) && handle(p).has(kDispatching)) return true;
+    }
+    return false;
+}
+
 /// Whether a group's step is to be made of ops: to be differentiated, as an oracle, or for a mode
 /// that sees operators.
 bool runs_plain(PyObject* group) {
@@ -171,6 +183,7 @@ bool runs_plain(PyObject* group) {
     static PyObject* const kForeach = PyUnicode_InternFromString("foreach");
     static PyObject* const kFused = PyUnicode_InternFromString("fused");
     if (mode & kDispatchMode) return true;
+    if (dispatching_known && any_dispatching(group)) return true;
     auto is_true = [](PyObject* value) { return checked(PyObject_IsTrue(value)) != 0; };
     if (is_true(Object::take(PyObject_GetItem(group, kDifferentiable)).get())) return true;
     if (Object::take(PyObject_GetItem(group, kForeach)).get() != Py_False) return false;

@@ -4,6 +4,7 @@
 /// Python in weft/composites/.
 #include "ops/element.h"
 #include "ops/pointwise.h"
+#include "python/dispatch.h"
 #include "python/overrides.h"
 #include "python/program_trace.h"
 #include "python/slots.h"
@@ -246,6 +247,12 @@ void make_properties_overridable() {
     PyType_Modified(&tensor_type);
 }
 
+/// Python clears what lies in `__slots__` before a wrapper can turn to be the core's.
+void open_slots(PyTypeObject* cls) {
+    static PyObject* open = import_attr("weft.base.subclasses", "open_slots").release();
+    Object::borrow(open).call(Object::borrow(reinterpret_cast<PyObject*>(cls)));
+}
+
 PyMethodDef module_functions[] = {{"_contents", py_contents, METH_VARARGS, nullptr},
                                   {"_extend", extend, METH_VARARGS, nullptr},
                                   {}};
@@ -255,10 +262,20 @@ PyMethodDef module_functions[] = {{"_contents", py_contents, METH_VARARGS, nullp
 PyObject* instance(PyTypeObject* cls, Tensor t) {
     if (cls == &tensor_type) return wrap(std::move(t));
     Overrides::note_class(cls);
+    if (cls->tp_basicsize > tensor_type.tp_basicsize) [[unlikely]]
+        open_slots(cls);
     auto* self = as_wrapper(checked(cls->tp_alloc(cls, 0)));
+    t.set(kDispatching, class_dispatches(cls));
     self->impl = t.detach_impl();
     self->impl->wrapper = self;
     return as_object(self);
+}
+
+PyObject* instance_of(PyTypeObject* cls, const Tensor& t) {
+    PyObject* o = instance(cls, t.plain_alias());
+    const Tensor& made = handle(o);
+    made.set(kOnCpu, made.has(kDispatching) && t.has(kOnCpu));
+    return o;
 }
 
 PyObject* wrap(Tensor t) {

@@ -9,5 +9,7 @@ extern PyMethodDef tensor_methods[];     ///< tensor_methods.cpp; ends with an e
 
 /// A tensor without an object yet, as an instance of `cls`.
 PyObject* instance(PyTypeObject* cls, Tensor t);
+/// A second object over `t`, which is of a class that carries calls out, outside of the graph.
+PyObject* instance_of(PyTypeObject* cls, const Tensor& t);
 
 }  // namespace weft::python

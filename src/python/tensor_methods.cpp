@@ -51,7 +51,7 @@ PyObject* method_stride(PyObject* self, PyObject* const* args, Py_ssize_t n, PyO
     });
 }
 PyObject* method_item(PyObject* self, PyObject*) {
-    if (dispatches() && handle(self).numel() == 1) [[unlikely]]
+    if (dispatches(self) && handle(self).numel() == 1) [[unlikely]]
         return dispatched_element(self);
     return guarded_method("item", {self}, [&]() -> PyObject* {
         Tensor t = reading(self);
@@ -85,6 +85,11 @@ PyObject* to_list(const Tensor& t, int d, int64_t offset) {
 PyObject* method_tolist(PyObject* self, PyObject*) {
     return guarded([&] {
         Tensor t = reading(self);
+        WEFT_EXPECT(!t.has(kDispatching), Runtime, "tolist", "a tensor with values of its own",
+                    text("one whose class knows them (.tolist() is not supported for tensor "
+                         "subclasses, got ",
+                         Py_TYPE(self)->tp_name, ")"),
+                    "ask what it is made of");
         if (t.has(kMeta)) ops::fail_copying_out("tolist");
         return to_list(t, 0, 0);
     });
@@ -128,7 +133,7 @@ PyObject* method_is_contiguous(PyObject* s, PyObject* const* args, Py_ssize_t n,
     });
 }
 PyObject* method_detach(PyObject* s, PyObject*) {
-    if (dispatches()) [[unlikely]]
+    if (dispatches(s)) [[unlikely]]
         return dispatched("detach", s);
     return guarded([&] {
         Tensor t = operand(s);
@@ -177,6 +182,11 @@ PyObject* make_subclass(PyObject*, PyObject* args) {
         WEFT_EXPECT(PyType_IsSubtype(cls, &tensor_type), Type, "_make_subclass",
                     "a subclass of Tensor", cls->tp_name);
         refuse_sparse(data, "_make_subclass");
+        if (handle(data).has(kDispatching)) {
+            Object made = Object::take(instance_of(cls, handle(data)));
+            if (requires_grad) set_requires_grad(handle(made.get()), true);
+            return made.release();
+        }
         Tensor t = detach(unwrap(data));
         if (requires_grad) set_requires_grad(t, true);
         return instance(cls, std::move(t));
@@ -209,6 +219,7 @@ PyObject* as_subclass(PyObject* s, PyObject* o) {
                     "a subclass of Tensor", PyType_Check(o) ? cls->tp_name : Py_TYPE(o)->tp_name);
         refuse_sparse(s, "as_subclass");
         Tensor t = unwrap(s);
+        if (t.has(kDispatching)) return instance_of(cls, t);
         return instance(cls, ops::view(t, t.shape()));
     });
 }

@@ -1,6 +1,7 @@
 /// Attributes of a tensor that are no calls: what it is, and its place in the graph.
 #include "deferred/turn.h"
 #include "ops/write.h"
+#include "python/dispatch.h"
 #include "python/recorder.h"
 #include "python/tensor_members.h"
 
@@ -19,12 +20,12 @@ PyObject* plain_getter(PyObject* self, void*) {
 
 PyObject* get_shape(const Tensor& t) { return size_object(t.shape()); }
 PyObject* get_dtype(const Tensor& t) { return Py_NewRef(dtype_object(t.dtype())); }
-PyObject* get_is_meta(const Tensor& t) { return PyBool_FromLong(t.has(kMeta)); }
-PyObject* get_is_cpu(const Tensor& t) { return PyBool_FromLong(!t.has(kMeta)); }
+PyObject* get_is_meta(const Tensor& t) { return PyBool_FromLong(t.on_meta()); }
+PyObject* get_is_cpu(const Tensor& t) { return PyBool_FromLong(!t.on_meta()); }
 PyObject* get_device(const Tensor& t) {
     static PyObject* const cpu = import_attr("weft.base.device", "CPU").release();
     static PyObject* const meta = import_attr("weft.base.device", "META").release();
-    return Py_NewRef(t.has(kMeta) ? meta : cpu);
+    return Py_NewRef(t.on_meta() ? meta : cpu);
 }
 PyObject* get_ndim(const Tensor& t) { return PyLong_FromLong(t.ndim()); }
 PyObject* get_requires_grad(const Tensor& t) {
@@ -70,6 +71,7 @@ PyObject* get_base(const Tensor& t) {
 }
 PyObject* get_inference(const Tensor& t) { return PyBool_FromLong(t.has(kInference)); }
 PyObject* get_data(const Tensor& t) {
+    if (t.has(kDispatching)) return dispatched("detach", wrapped(t).get());
     Tensor out = t.apart();
     if (t.has(kInference)) {
         out.set(kInference);
@@ -109,7 +111,7 @@ int set_data_attr(PyObject* self, PyObject* value, void*) {
         Tensor t = unwrap(self);
         take_memory(t, [&] {
             Tensor from = expect_tensor(value, "data");
-            WEFT_EXPECT(from.has(kMeta) == t.has(kMeta), Runtime, "data",
+            WEFT_EXPECT(from.on_meta() == t.on_meta(), Runtime, "data",
                         "a tensor of the same device",
                         "another (Attempted to call `variable.set_data(tensor)`, but `variable` "
                         "and `tensor` have incompatible tensor type.)");

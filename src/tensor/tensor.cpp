@@ -93,6 +93,12 @@ Tensor Tensor::view_as(DimSpan shape, DimSpan strides, int64_t offset) const {
 }
 
 Tensor Tensor::alias() const {
+    if (has(kDispatching)) [[unlikely]]
+        return alias_in_class(*this);
+    return plain_alias();
+}
+
+Tensor Tensor::plain_alias() const {
     Tensor out = layout_like(*this, dtype());
     out.share(*this, 0);
     out.impl_->flags |= impl_->flags & kWrapped;

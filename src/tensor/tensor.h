@@ -40,6 +40,8 @@ enum TensorFlag : uint16_t {
     kPending = 64,      ///< a result without memory yet (Note [Pending] in ops/call.h)
     kLent = 128,        ///< views of it may be pending that were taken while it was (Note [Places])
     kMeta = 256,        ///< of the meta device: its storage has no values (Note [Meta])
+    kDispatching = 512,  ///< of a class that carries calls out itself (Note [Dispatch])
+    kOnCpu = 1024,       ///< beside both: its device is the CPU, its values the class knows
 };
 
 struct TensorImpl {
@@ -85,6 +87,10 @@ inline TensorImpl* new_impl(DType dtype, int ndim) {
 
 }  // namespace detail
 
+class Tensor;
+/// The binding's alias of a tensor that is kDispatching.
+inline Tensor (*alias_in_class)(const Tensor&) = nullptr;
+
 /// Tells the binding that the last reference went although `wrapper` is set (it then owns nothing).
 inline void (*release_wrapper)(TensorImpl*) = nullptr;
 
@@ -129,6 +135,8 @@ public:
     int64_t stride(int d) const { return impl_->dims[impl_->ndim + d]; }
     bool contiguous() const { return impl_->flags & kContiguous; }
     bool has(TensorFlag flag) const { return impl_->flags & flag; }
+    /// Whether its device is meta.
+    bool on_meta() const { return (impl_->flags & (kMeta | kOnCpu)) == kMeta; }
     void set(TensorFlag flag, bool on = true) const {
         impl_->flags = static_cast<uint16_t>(on ? impl_->flags | flag : impl_->flags & ~flag);
     }
@@ -173,8 +181,11 @@ public:
     }
     /// The same values under another layout; no slot, flags of a fresh view.
     Tensor view_as(DimSpan shape, DimSpan strides, int64_t offset = 0) const;
-    /// A second tensor over the same memory and layout, without a slot.
+    /// A second tensor over the same memory and layout, without a slot; of a class that carries calls
+    /// out itself, one of that class.
     Tensor alias() const;
+    /// The same, never of a class.
+    Tensor plain_alias() const;
     /// Memory, layout and slot of `other`, which this pending tensor stood for.
     void settle(const Tensor& other) const;
     /// The same bytes, as old, under another storage, with a version of its own (`.data`).

@@ -25,6 +25,7 @@ from weft._checkpoint.dtypes import BY_STORAGE, KNOWN
 from weft.base.device import device
 from weft.base.names import _Named
 from weft.base.shown import dtype_name
+from weft.base.subclasses import dispatches
 
 #: The protocol of PyTorch's files, and those that can be asked for.
 PROTOCOL = 2
@@ -131,9 +132,7 @@ class Pickler(pickle.Pickler):
         memoized = b"q.|r...."
         if self._framed:
             written, text, memoized = _without_frames(written), b"(?:X....|\x8c.)", b"\x94"
-        pattern = re.compile(
-            text + token + b"([^\n]*\n[^\n]*\n)(" + memoized + b")Q", re.DOTALL
-        )
+        pattern = re.compile(text + token + b"([^\n]*\n[^\n]*\n)(" + memoized + b")Q", re.DOTALL)
         return pattern.sub(lambda found: b"c" + found[1] + found[2], written)
 
     def persistent_id(self, obj: Any) -> Any:
@@ -161,6 +160,8 @@ class Pickler(pickle.Pickler):
         return NotImplemented
 
     def _tensor(self, tensor: Tensor) -> Any:
+        if dispatches(type(tensor)):
+            return tensor.__reduce_ex__(PROTOCOL)  # weft's own, for weights_only=False
         if tensor.is_nested:
             parts = tensor.__reduce_ex__(PROTOCOL)[1]
             return _REBUILD_TYPE, (_REBUILD_NESTED, _NESTED_TENSOR, parts, {})

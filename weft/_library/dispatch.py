@@ -1,11 +1,12 @@
-"""Calls of operators that a mode carries out: `__torch_dispatch__`.
+"""Calls of operators that a mode, or a class of tensors, carries out: `__torch_dispatch__`.
 
 Where a `TorchDispatchMode` is entered, the door asks `_answer` about each call (Note [Dispatch],
-src/python/dispatch.cpp), forward and backward: it says which operator of ATen the call is, and has
-the innermost mode carry it out, below autograd. A call is what its record's public name and
-arguments are in ATen's schemas (`_operator`), another that `_SHOWN` names, or, where PyTorch has no
-operator for it, the calls that `_PARTS` makes of it. What is no operator of ATen's at all is shown
-as one of the namespace `weft`, under the record's own schema.
+src/python/dispatch.cpp), forward and backward, and about one of an operand whose class defines
+`__torch_dispatch__`: it says which operator of ATen the call is, and has the innermost mode, else
+the classes, subclasses first, carry it out, below autograd. A call is what its record's public
+name and arguments are in ATen's schemas (`_operator`), another that `_SHOWN` names, or, where
+PyTorch has no operator for it, the calls that `_PARTS` makes of it. What is no operator of ATen's
+at all is shown as one of the namespace `weft`, under the record's own schema.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from weft._ops import Bound, OpOverload, OpOverloadPacket, _converted, _Refused
 from weft.base.device import CPU, META, new_on_meta
 from weft.base.dispatch_modes import ENTERED, entered
 from weft.base.schemas import Argument, FunctionSchema, parse_schema
+from weft.base.subclasses import dispatches
+from weft.utils._pytree import tree_map
 
 __all__: list[str] = []
 
@@ -50,18 +53,51 @@ def _answer_method(name: str, self: Tensor) -> Any:
 
 
 def _ask(operator: OpOverload, args: tuple[Any, ...], kwargs: Words, below: bool) -> Any:
-    """What the innermost mode makes of a call, in which the outer ones are entered.
+    """What the innermost mode makes of a call, in which the outer ones are entered, else the
+    classes of the arguments.
 
-    Raises: TypeError: it has no answer."""
-    *outer, mode = ENTERED.get()
-    with entered(tuple(outer), below=below):
-        result = mode.__torch_dispatch__(operator, (), args, kwargs)
-    if result is NotImplemented:
-        raise TypeError(
-            f"Multiple dispatch failed for '{operator}'; all __torch_dispatch__ handlers returned "
-            f"NotImplemented:\n\n  - mode object {mode!r}"
-        )
-    return result
+    Raises: TypeError: none of them has an answer."""
+    tried, modes, asked = [], ENTERED.get(), _asked(args, kwargs)
+    types = tuple(type(a) for a in asked)
+    if modes:
+        with entered(modes[:-1], below=below):
+            result = modes[-1].__torch_dispatch__(operator, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+        tried.append(f"mode object {modes[-1]!r}")
+    for a in asked:
+        asked_class: Any = type(a)
+        with entered(modes, below=below):
+            result = asked_class.__torch_dispatch__(operator, types, args, kwargs)
+        if result is not NotImplemented:
+            return result
+        tried.append(f"tensor subclass {type(a)!r}")
+    raise TypeError(
+        f"Multiple dispatch failed for '{operator}'; all __torch_dispatch__ handlers returned "
+        "NotImplemented:" + "".join(f"\n\n  - {name}" for name in tried)
+    )
+
+
+def _asked(args: tuple[Any, ...], kwargs: Words) -> tuple[Tensor, ...]:
+    """One argument of each class that is asked, subclasses before what they derive from."""
+    found: list[Tensor] = []
+    for value in (*args, *kwargs.values()):
+        for a in value if isinstance(value, (list, tuple)) else (value,):
+            if not dispatches(type(a)) or any(type(a) is type(known) for known in found):
+                continue
+            at = (k for k, known in enumerate(found) if issubclass(type(a), type(known)))
+            found.insert(next(at, len(found)), a)
+    return tuple(found)
+
+
+def _run_plain(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    """`Tensor.__torch_dispatch__`: the operator of the tensors without their class."""
+
+    def plain(value: Any) -> Any:
+        return _C._plain(value) if dispatches(type(value)) else value
+
+    args, kwargs = tree_map(plain, (tuple(args), kwargs or {}))
+    return func(*args, **kwargs)
 
 
 # ---- the operator of a call, and its arguments

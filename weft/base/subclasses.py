@@ -4,14 +4,48 @@ nested tensors, tensors on meshes."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeVar
+from types import MemberDescriptorType
+from typing import Any, TypeVar
 
+from weft import _C
 from weft._C import Tensor
 from weft.base.modes import DisableTorchFunctionSubclass
 
-__all__ = ["alias", "expect_dense", "lends_memory", "raw"]
+__all__ = [
+    "alias", "dispatches", "expect_dense", "hand_on", "lends_memory", "open_slots", "raw",
+]  # fmt: skip
 
 T = TypeVar("T")
+
+
+def dispatches(cls: type) -> bool:
+    """Whether a class of tensors defines `__torch_dispatch__`: it carries its calls out itself.
+
+    >>> dispatches(Tensor)
+    False
+    """
+    if cls is Tensor or not issubclass(cls, Tensor):
+        return False
+    method = cls.__torch_dispatch__  # type: ignore[attr-defined]
+    return method is not _C._disabled_torch_dispatch_impl
+
+
+def hand_on(source: Any, target: Any) -> None:
+    """Gives a second object for such a tensor what the tensor is made of."""
+    target.__dict__.update(source.__dict__)
+
+
+def open_slots(cls: type[Tensor]) -> None:
+    """Has what a class names in `__slots__` lie in the dict that every tensor has anyway.
+
+    Where the graph alone holds a tensor, its object waits for Python with its dict; slots would
+    have been cleared.
+    """
+    for c in cls.__mro__:
+        if issubclass(c, Tensor):
+            for name, member in list(vars(c).items()):
+                if type(member) is MemberDescriptorType:
+                    delattr(c, name)
 
 
 def raw(f: Callable[[], T]) -> T:
@@ -28,7 +62,7 @@ def alias(x: Tensor) -> Tensor:
 
 def lends_memory(x: Tensor) -> bool:
     """Whether a tensor's memory is all that it is: programs and files have no others."""
-    return bool(getattr(type(x), "_lends_memory", True))
+    return bool(getattr(type(x), "_lends_memory", True)) and not dispatches(type(x))
 
 
 def expect_dense(x: Tensor, who: str, name: str) -> None:

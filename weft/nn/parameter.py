@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 from typing import Any
 
 import weft
 from weft import _C, Tensor
 from weft.base.forms import expect
+from weft.base.subclasses import dispatches, hand_on
 
 
 class Parameter(Tensor):
@@ -35,6 +38,8 @@ class Parameter(Tensor):
         if cls is Parameter and hasattr(type(data), "_as_parameter"):  # a class with one of its own
             made: Parameter = data._as_parameter(requires_grad)  # type: ignore[union-attr]
             return made
+        if cls is Parameter and dispatches(type(data)):
+            return _in_class(data, requires_grad)
         return Tensor._make_subclass(cls, _as_tensor("Parameter", data), requires_grad)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Parameter:
@@ -48,6 +53,60 @@ class Parameter(Tensor):
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         state = dict(self.__dict__)
         return _rebuild_parameter, (type(self), self.data, self.requires_grad, state)
+
+
+@functools.cache
+def _parameters_of(cls: Any) -> type[Any]:
+    """Those of tensors of a class that carries its calls out itself: they are of both classes, and
+    it is the class that is asked."""
+    of_function: Any = cls.__torch_function__
+    own = of_function is _C._disabled_torch_function_impl
+    default = getattr(of_function, "__func__", None) is Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
+    return type(
+        cls.__name__,
+        (cls, Parameter),
+        {
+            "__module__": cls.__module__,
+            "__qualname__": cls.__qualname__,
+            "__new__": lambda _, data, requires_grad=True: _in_class(data, requires_grad),
+            "__init__": lambda self, *args, **kwargs: None,
+            "__deepcopy__": _copied_in_class,
+            "__reduce_ex__": lambda self, protocol: (
+                _in_class,
+                (_of_class(cls, self), self.requires_grad),
+            ),
+            "_of_class": cls,
+            "__torch_dispatch__": staticmethod(cls.__torch_dispatch__),
+            "__torch_function__": _C._disabled_torch_function_impl
+            if own or default
+            else staticmethod(of_function),
+        },
+    )
+
+
+def _of_class(cls: Any, made: Any) -> Any:
+    """Such a parameter as a tensor of its class."""
+    out = Tensor._make_subclass(cls, made)
+    hand_on(made, out)
+    return out
+
+
+def _copied_in_class(self: Any, memo: dict[int, Any]) -> Any:
+    if id(self) not in memo:
+        data = copy.deepcopy(_of_class(self._of_class, self), memo)
+        memo[id(self)] = _in_class(data, self.requires_grad)
+    return memo[id(self)]
+
+
+def _in_class(data: Any, requires_grad: bool) -> Any:
+    if isinstance(data, Parameter):
+        made: Any = Tensor._make_subclass(type(data), data, requires_grad)
+        hand_on(data, made)
+        return made
+    cls: Any = type(data)
+    made = Tensor._make_subclass(_parameters_of(cls), data, requires_grad)
+    hand_on(data, made)
+    return made
 
 
 class Buffer(Tensor):
