@@ -57,11 +57,14 @@ def read_by_others(cls, name):
     return {n for code in codes for n in code.co_varnames if n not in unread(code)}
 
 
+PUBLIC_ALL_THE_SAME = ("__init__", "__call__", "__new__", "_make_wrapper_subclass")
+
+
 def functions(thing, path):
     """A public function, or those of a class, with their paths; what others of its kind read."""
     if inspect.isclass(thing):
         for name, member in vars(thing).items():
-            if not name.startswith("_") or name in ("__init__", "__call__", "__new__"):
+            if not name.startswith("_") or name in PUBLIC_ALL_THE_SAME:
                 shared = thing.__module__.startswith("weft.") and name[0] != "_"
                 read = read_by_others(thing, name) if shared else set()
                 yield f"{path}.{name}", getattr(member, "__func__", member), read

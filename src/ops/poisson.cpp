@@ -72,8 +72,9 @@ void register_poisson(Table& t) {
         .function_only()
         .no_derivative()
         .no_onnx("no draws of the binomial distribution")
-        .samples({"f(weft.full((5, 6), 9.0), T(5, 6, lo=0, hi=1))",
-                  "f(weft.full((40,), 90.0), T(40, lo=0.2, hi=1))", "f(T(0, 3), T(0, 3))"});
+        .samples({"f(T(5, 6, lo=9, hi=10).detach().floor(), T(5, 6, lo=0, hi=1).detach())",
+                  "f(T(40, lo=90, hi=91).detach().floor(), T(40, lo=0.2, hi=1).detach())",
+                  "f(T(0, 3).detach(), T(0, 3).detach())"});
 }
 
 }  // namespace weft

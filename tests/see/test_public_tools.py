@@ -63,7 +63,7 @@ NONE_IN_COMMON = set(
     repeat tril triu diag_embed normal.tensors normal.mean normal.std bernoulli bernoulli.p sum
     sum.dim mean mean.dim cumsum view_as_complex complex rad2deg deg2rad heaviside constant_pad_nd
     max_pool1d max_pool2d max_pool3d avg_pool1d adaptive_max_pool1d pixel_shuffle pixel_unshuffle
-    channel_shuffle poisson
+    channel_shuffle poisson binomial
     """.split()
 )
 UNLIKE = {("BernoulliBackward2", "NotImplemented")}
