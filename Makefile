@@ -16,12 +16,13 @@ BIN := $(VENV)/bin
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
 .PHONY: env build demo test libweft fuzz fuzz-compiled fuzz-autodiff fuzz-shapes fuzz-files bench bench-choice sanitize \
-  sanitize-libweft lint types array-api tidy format pythons packages package check-all clean
+  sanitize-libweft lint types array-api tidy format pythons packages ray package check-all clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
 TORCH_DONE := $(VENV)/.weft-torch-$(TORCH)
 PEERS_DONE := $(VENV)/.weft-peers
+RAY_DONE := $(VENV)/.weft-ray
 PACKAGES := build/packages
 
 ## env: the environment; PARITY=1 adds PyTorch, the peer of the parity tests and of the bench
@@ -180,6 +181,17 @@ packages: build $(TORCH_DONE) $(PACKAGES)/.weft-packages
 	  $(PACKAGES)/bin/python -m pytest -q -c /dev/null --rootdir . --confcutdir tests/packages \
 	  tests/packages
 
+## ray: workers that Ray places, on a cluster of two nodes on this machine
+$(RAY_DONE): $(ENV_DONE)
+	$(BIN)/python -c 'import tomllib; \
+	  p = tomllib.load(open("pyproject.toml", "rb")); \
+	  print(*p["project"]["optional-dependencies"]["ray"], sep="\n")' > $(VENV)/requirements-ray.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-ray.txt
+	touch $@
+
+ray: build $(RAY_DONE)
+	WEFT_REQUIRE_RAY=1 $(BIN)/pytest -q tests/distributed/test_ray.py
+
 ## package: what pip would install, used from an environment of its own
 package:
 	rm -rf build/package && $(PYTHON) -m venv build/package
@@ -192,7 +204,7 @@ package:
 
 ## check-all: what has to pass before an issue is closed
 check-all: lint types tidy test sanitize sanitize-libweft pythons fuzz fuzz-compiled fuzz-autodiff \
-  fuzz-shapes fuzz-files packages package
+  fuzz-shapes fuzz-files packages ray package
 
 ## format: the C++ sources as .clang-format says
 format: $(ENV_DONE)

@@ -440,7 +440,7 @@ PIECES = [
 
 @pytest.mark.parametrize(("pieces", "expected"), PIECES)
 def test_output_by_pieces(pieces, expected):
-    relay = launching._Relay(True, True)
+    relay = launching.Relay(True, True)
     written = bytearray()
     relay._write = lambda fd, data: written.extend(data)
     rank, waiting = -1, b""
@@ -498,7 +498,7 @@ def _state(pid):
 
 def test_signs_of_life_are_no_part_of_what_a_rank_says():
     """Also when they come in pieces, or within a line."""
-    relay = launching._Relay(is_tagged=True, show_ranks=True)
+    relay = launching.Relay(is_tagged=True, show_ranks=True)
     shown = []
     relay._write = lambda fd, data: shown.append(data)
     sign = launching.SIGN
@@ -529,7 +529,7 @@ def test_what_mpiexec_says_behind_an_unfinished_line_is_its_own():
         b"terminated by signals sent by prterun (as reported here).\n"
     )
     written = bytearray()
-    relay = launching._Relay(is_tagged=True, show_ranks=True)
+    relay = launching.Relay(is_tagged=True, show_ranks=True)
     relay._write = lambda fd, data: written.extend(data)
     rank, waiting = relay._cut(b"[prterun-here-1@1,1]<stderr>: ", -1, 2)
     rank, waiting = relay._cut(waiting + rule + said + rule, rank, 2)

@@ -25,7 +25,10 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import IO, Any
 
-__all__ = ["BEGIN", "END", "HEARTBEAT", "SIGN", "find_mpiexec", "launch"]
+__all__ = [
+    "BEGIN", "END", "HEARTBEAT", "SIGN", "Relay", "command", "die_with_parent", "find_launcher",
+    "find_mpiexec", "follow", "launch", "sent", "variables",
+]  # fmt: skip
 
 #: What a rank writes around the traceback that ends it.
 BEGIN, END = "\x02weft: traceback\x02", "\x03weft: traceback\x03"
@@ -76,7 +79,7 @@ def command(
         if hosts:
             each = [count // len(hosts) + (i < count % len(hosts)) for i in range(len(hosts))]
             words += ["--host", ",".join(f"{host}:{slots}" for host, slots in zip(hosts, each))]
-            words += [w for name in environment if _SENT.match(name) for w in ("-x", name)]
+            words += sent(environment)
     elif kind == "hydra":
         words += ["-prepend-rank"]
         if hosts:
@@ -88,7 +91,12 @@ def command(
     return words
 
 
-class _Relay:
+def sent(environment: Mapping[str, str]) -> list[str]:
+    """The words of Open MPI's mpiexec that send variables to other machines."""
+    return [word for name in environment if _SENT.match(name) for word in ("-x", name)]
+
+
+class Relay:
     """Brings what mpiexec writes to where it belongs, each line with its rank."""
 
     _TAG = re.compile(rb"\[[^\]\n<>]*?,(\d+)\]<(stdout|stderr|stddiag)>: ?")
@@ -138,6 +146,10 @@ class _Relay:
             data = data[:start]
         return data
 
+    def _without_reports(self, fd: int, rank: int, data: bytes) -> bytes:
+        """What is to be shown; a launch whose ranks tell of more than text takes that out."""
+        return data
+
     def follow(self, stream: IO[bytes], fd: int) -> None:
         """Reads to the end."""
         waiting, rank = b"", -1
@@ -172,7 +184,8 @@ class _Relay:
             self.own.append(data.decode(errors="replace"))
             return
         with self._lock:
-            for line in self._without_signs(rank, data).splitlines(keepends=True):
+            data = self._without_reports(fd, rank, self._without_signs(rank, data))
+            for line in data.splitlines(keepends=True):
                 text = line.decode(errors="replace").strip()
                 if text == BEGIN:
                     self._raised[rank] = []
@@ -231,6 +244,21 @@ class _Relay:
         except OSError:
             pass  # nobody reads it any more; mpiexec is told by its own pipe
 
+    def by_signal(self) -> tuple[int, int, str] | None:
+        """The first rank that a signal ended, its number and what mpiexec calls it."""
+        found = _BY_SIGNAL.search("".join(self.own))
+        return found and (int(found[1]), int(found[2]), found[3])
+
+    def by_status(self) -> tuple[int, int] | None:
+        """The first rank that ended with another status than 0, and that."""
+        found = _BY_STATUS.search("".join(self.own))
+        return found and (int(found[1]), int(found[2]))
+
+    def by_abort(self) -> int | None:
+        """The first rank that ended all."""
+        found = _BY_ABORT.search("".join(self.own))
+        return found and int(found[1])
+
     def end(self, status: int) -> str | None:
         """A line about how it ended, where that is not told yet."""
         for rank, held in self._aborts.items():
@@ -240,21 +268,20 @@ class _Relay:
             self._show(rank, told)
         if self._unfinished is not None:
             self._write(self._unfinished[0], b"\n")
-        said = "".join(self.own)
         if self._shown is not None:
             return f"rank {self._shown} raised: all ranks end"
-        if found := _BY_SIGNAL.search(said):
-            return f"rank {found[1]} was ended by signal {found[2]} ({found[3]}): all ranks end"
-        if found := _BY_STATUS.search(said):
-            return f"rank {found[1]} ended with status {found[2]}: all ranks end"
-        if found := _BY_ABORT.search(said):
-            return f"rank {found[1]} ended with status {status}: all ranks end"
-        return said.strip() or None
+        if by := self.by_signal():
+            return f"rank {by[0]} was ended by signal {by[1]} ({by[2]}): all ranks end"
+        if ended := self.by_status():
+            return f"rank {ended[0]} ended with status {ended[1]}: all ranks end"
+        if (first := self.by_abort()) is not None:
+            return f"rank {first} ended with status {status}: all ranks end"
+        return "".join(self.own).strip() or None
 
 
-def _die_with_parent() -> None:
-    """For the child: SIGTERM when this process is gone, however that came."""
-    ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG
+def die_with_parent(by: int = signal.SIGTERM) -> None:
+    """For a child: a signal when the process that started it is gone, however that came."""
+    ctypes.CDLL(None).prctl(1, by)  # PR_SET_PDEATHSIG
 
 
 def launch(
@@ -273,6 +300,28 @@ def launch(
 
     Raises: RuntimeError where no mpiexec or mpi4py is found.
     """
+    mpiexec, kind = find_launcher()
+    environment = variables(kind, count, hosts, more)
+    start = command(kind, mpiexec, count, hosts, environment)
+    relay = Relay(kind == "open", ranks and count > 1)
+    words = [*start, sys.executable, "-m", "weft.distributed.rank", *words]
+    status, got = follow(words, environment, relay)
+    line = relay.end(status)
+    if got is not None:
+        if quiet:
+            raise KeyboardInterrupt
+        print(f"[weft launch] {got.name}: all ranks ended", file=sys.stderr)
+        return 128 + got
+    if line is not None and status != 0 and not quiet:
+        print(f"[weft launch] {line}", file=sys.stderr)
+    return status
+
+
+def find_launcher() -> tuple[str, str]:
+    """mpiexec, and whose it is, as `command` wants it.
+
+    Raises: RuntimeError where no mpiexec or mpi4py is found.
+    """
     mpiexec = find_mpiexec()
     if mpiexec is None:
         raise RuntimeError(
@@ -283,39 +332,56 @@ def launch(
 
     if find_spec("mpi4py") is None:
         raise RuntimeError("[launch] expected mpi4py, got none. Hint: pip install 'weft[mpi]'")
-    kind = _kind(mpiexec)
+    return mpiexec, _kind(mpiexec)
+
+
+def variables(
+    kind: str, count: int, hosts: Sequence[str] = (), more: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The environment of a launch: this process' own, and what ranks want beside it."""
     signs = {HEARTBEAT: "3"} if kind == "open" and count > 1 else {}
     environment = {**signs, **os.environ, **_defaults(count, hosts), **(more or {})}
     if not signs:
         environment.pop(HEARTBEAT, None)
+    return environment
+
+
+def follow(
+    words: Sequence[str], environment: Mapping[str, str], relay: Relay,
+    meanwhile: Callable[[], None] = lambda: None, every: float = 0.5,
+) -> tuple[int, signal.Signals | None]:  # fmt: skip
+    """Runs mpiexec to its end; its exit status, and the signal that this process got.
+
+    Args:
+        words: mpiexec's, the program's included.
+        environment: of mpiexec.
+        relay: gets what the ranks write.
+        meanwhile: is called now and then; where it raises, mpiexec is ended by force.
+        every: after so many seconds.
+    """
     patience = _MISSING * _seconds(environment.get(HEARTBEAT, "0"))
-    start = command(kind, mpiexec, count, hosts, environment)
+
+    def look() -> None:
+        if patience:
+            relay.tell_of_silence(patience)
+        meanwhile()
+
     with _Signals() as signals:
         process = subprocess.Popen(
-            [*start, sys.executable, "-m", "weft.distributed.rank", *words],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
-            start_new_session=True, preexec_fn=_die_with_parent,
+            words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment,
+            start_new_session=True, preexec_fn=die_with_parent,
         )  # fmt: skip
         signals.process = process
-        relay = _Relay(kind == "open", ranks and count > 1)
         followers = [
             threading.Thread(target=relay.follow, args=(stream, fd), daemon=True)
             for stream, fd in ((process.stdout, 1), (process.stderr, 2))
         ]
         for thread in followers:
             thread.start()
-        status = signals.wait(lambda: relay.tell_of_silence(patience) if patience else None)
+        status = signals.wait(look, every)
     for thread in followers:
         thread.join(_GRACE)
-    line = relay.end(status)
-    if signals.got is not None:
-        if quiet:
-            raise KeyboardInterrupt
-        print(f"[weft launch] {signals.got.name}: all ranks ended", file=sys.stderr)
-        return 128 + signals.got
-    if line is not None and status != 0 and not quiet:
-        print(f"[weft launch] {line}", file=sys.stderr)
-    return status
+    return status, signals.got
 
 
 def _seconds(word: str) -> float:
@@ -369,12 +435,12 @@ class _Signals:
             if self.process is not None:
                 self.process.terminate()
 
-    def wait(self, meanwhile: Callable[[], None]) -> int:
-        """The exit status of what was launched; calls `meanwhile` now and then."""
+    def wait(self, meanwhile: Callable[[], None], every: float) -> int:
+        """The exit status of what was launched; calls `meanwhile` every so many seconds."""
         while True:
             meanwhile()
             try:
-                status = self.process.wait(timeout=0.5 if self.got is None else _GRACE)
+                status = self.process.wait(timeout=every if self.got is None else _GRACE)
                 return int(status if status >= 0 else 128 - status)
             except subprocess.TimeoutExpired:
                 if self.got is not None:

@@ -84,8 +84,13 @@ def _tell(error: BaseException) -> None:
     sys.stderr.flush()
 
 
+#: Where what starts a program's function lies.
+_HERE = os.path.dirname(__file__) + os.sep
+
+
 def _is_ours(filename: str) -> bool:
-    return filename == __file__ or "runpy" in os.path.basename(filename) or "<frozen" in filename
+    is_house = filename.startswith(_HERE) or "<frozen" in filename
+    return is_house or "runpy" in os.path.basename(filename)
 
 
 def main() -> None:
@@ -99,6 +104,10 @@ def main() -> None:
 
         os.environ[over_mpi.IN_LAUNCH] = "1"
         run_rank(words[1])
+    elif words[:1] == ["--of-ray"]:
+        from weft.distributed.ray.worker import train
+
+        run_program(train)
     elif words[:1] == ["-m"]:
         module, rest = words[1], words[2:]
         sys.argv = [module, *local, *rest]
