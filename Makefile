@@ -22,7 +22,7 @@ export PATH := $(PATH):$(CURDIR)/$(BIN)
 ENV_DONE := $(VENV)/.weft-env
 TORCH_DONE := $(VENV)/.weft-torch-$(TORCH)
 PEERS_DONE := $(VENV)/.weft-peers
-RAY_DONE := $(VENV)/.weft-ray
+RAY := build/ray
 PACKAGES := build/packages
 
 ## env: the environment; PARITY=1 adds PyTorch, the peer of the parity tests and of the bench
@@ -181,16 +181,19 @@ packages: build $(TORCH_DONE) $(PACKAGES)/.weft-packages
 	  $(PACKAGES)/bin/python -m pytest -q -c /dev/null --rootdir . --confcutdir tests/packages \
 	  tests/packages
 
-## ray: workers that Ray places, on a cluster of two nodes on this machine
-$(RAY_DONE): $(ENV_DONE)
-	$(BIN)/python -c 'import tomllib; \
-	  p = tomllib.load(open("pyproject.toml", "rb")); \
-	  print(*p["project"]["optional-dependencies"]["ray"], sep="\n")' > $(VENV)/requirements-ray.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements-ray.txt
+## ray: workers that Ray places, on a cluster of two nodes on this machine, from an environment of theirs
+$(RAY)/.weft-ray: pyproject.toml
+	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
+	$(RAY)/bin/python -c 'import tomllib; \
+	  p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+	  print(*p["dependencies"], *p["optional-dependencies"]["ray"], "pytest", "hypothesis", sep="\n")' \
+	  > $(RAY)/requirements.txt
+	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -r $(RAY)/requirements.txt
+	echo "$(CURDIR)" > "$$($(RAY)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/weft.pth"
 	touch $@
 
-ray: build $(RAY_DONE)
-	WEFT_REQUIRE_RAY=1 $(BIN)/pytest -q tests/distributed/test_ray.py
+ray: build $(RAY)/.weft-ray
+	WEFT_REQUIRE_RAY=1 $(RAY)/bin/python -m pytest -q tests/distributed/test_ray.py
 
 ## package: what pip would install, used from an environment of its own
 package:

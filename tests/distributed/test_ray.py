@@ -47,7 +47,15 @@ def another_host():
 
 
 @pytest.fixture(scope="module")
-def cluster():
+def home(tmp_path_factory):
+    """Ray keeps tokens and results in the home folder: here one of the tests' own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
+
+
+@pytest.fixture(scope="module")
+def cluster(home):
     """Two nodes on this machine, with two workers' places each."""
     import ray as theirs
     from ray.cluster_utils import Cluster
