@@ -99,6 +99,7 @@ class Builtins(Methods):
             return Seq(
                 s.length,
                 lambda k: (self.binary("add", operator.add, k, start) if start else k, s.item(k)),
+                s.given,
             )
         return list(enumerate(s, start))
 
@@ -114,7 +115,7 @@ class Builtins(Methods):
         shortest = parts[0].length
         for p in parts[1:]:
             shortest = self.builtin_min(shortest, p.length)
-        return Seq(shortest, lambda k: tuple(p.item(k) for p in parts))
+        return Seq(shortest, lambda k: tuple(p.item(k) for p in parts), tuple(parts))
 
     def builtin_reversed(self, v: Any) -> Any:
         """reversed."""
@@ -122,7 +123,9 @@ class Builtins(Methods):
         if not isinstance(s, Seq):
             return list(reversed(s))
         last = self.binary("sub", operator.sub, s.length, 1)
-        return Seq(s.length, lambda k: s.item(self.binary("sub", operator.sub, last, k)))
+        return Seq(
+            s.length, lambda k: s.item(self.binary("sub", operator.sub, last, k)), s.given
+        )
 
     def builtin_int(self, v: Any = 0, *rest: Any) -> Any:
         """int."""

@@ -10,7 +10,8 @@ a list that grew on one way, is `Lost`: an error where it is read.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,14 +19,21 @@ import weft
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
 from weft.onnx.graph import Model, Number, Value, onnx_package
+from weft.onnx.memory import same_strides
 from weft.onnx.program import Instr
 from weft.onnx.values import (
     UNBOUND,
+    Callee,
     End,
+    Grown,
     Held,
     Instance,
     Journal,
     Lost,
+    Repeated,
+    Saved,
+    Seq,
+    contents,
     dtype_of,
     held,
     layout,
@@ -36,6 +44,16 @@ if TYPE_CHECKING:
     from weft.onnx.walk import Walk
 
 
+@contextlib.contextmanager
+def active(model: Model, builder: Builder) -> Iterator[None]:
+    """Within it, nodes are added to another graph."""
+    before, model.active = model.active, builder
+    try:
+        yield
+    finally:
+        model.active = before
+
+
 class Unlike(Exception):
     """Two values that no value of a graph can be."""
 
@@ -44,10 +62,28 @@ class Unlike(Exception):
 class Way:
     """What one way of a branch did."""
 
+    walk: Walk
     builder: Builder
     end: End | None
     registers: list[list[Any]]
     after: dict[int, tuple[Any, Any]]
+
+    def left(self, thing: Any) -> Any:
+        """What a container or a tensor held at the end of the way."""
+        return self.after[id(thing)][1] if id(thing) in self.after else contents(thing)
+
+    def tensor(self, v: Held) -> Held:
+        """A tensor as it was at the end of the way, as one of its own."""
+        if v.is_number:
+            return v
+        saved: Saved = self.left(v)
+        if v.view is None:
+            return saved.held()
+        base = self.tensor(v.view.base)
+        if base.value is saved.seen:
+            return saved.held()
+        with active(self.walk.model, self.builder):
+            return self.walk.replayed(v.view, base)
 
 
 def _walk_way(walk: Walk, block: Sequence[Instr]) -> Way:
@@ -58,7 +94,8 @@ def _walk_way(walk: Walk, block: Sequence[Instr]) -> Way:
     try:
         with walk.g.inner() as builder:
             end = walk.body(block)
-        return Way(builder, end, [list(f.registers) for f in walk.frames], journal.undo())
+        registers = [list(f.registers) for f in walk.frames]
+        return Way(walk, builder, end, registers, journal.undo())
     finally:
         walk.journals.pop()
         for frame, registers in zip(walk.frames, before):
@@ -70,14 +107,11 @@ def branch(walk: Walk, truth: Held, first: Sequence[Instr], second: Sequence[Ins
     """Walks an `if` over a value of the graph."""
     outside = walk.reachable()
     ways = [_walk_way(walk, block) for block in (first, second)]
-    for way in ways:  # what a way made is as the way left it
-        for key in way.after.keys() - outside:
-            restore(*way.after.pop(key))
     raising = [w for w in ways if w.end is not None and w.end.kind == "raise"]
     if raising:  # a check: nothing raises in a graph, so the other way is taken
         walk.expect_not_caught()
         return walk.body(second if ways[0] in raising else first)
-    join = _Join(walk, ways[0].builder, ways[1].builder)
+    join = _Join(walk, ways)
     kinds = [w.end.kind if w.end is not None else "" for w in ways]
     end: End | None = None
     if kinds[0] == kinds[1]:
@@ -102,7 +136,7 @@ def branch(walk: Walk, truth: Held, first: Sequence[Instr], second: Sequence[Ins
             for w, k in zip(ways, kinds)
         ]
         end = End("broke", join.must(flags[0], flags[1], "a break"))
-    _merge_state(walk, join, ways)
+    _merge_state(walk, join, ways, outside)
     join.write(truth.value)
     return end
 
@@ -111,43 +145,44 @@ def _inside_loop(walk: Walk) -> bool:
     return bool(walk.turns) and walk.turns[-1] == len(walk.frames)
 
 
-def _merge_state(walk: Walk, join: _Join, ways: Sequence[Way]) -> None:
+def _merge_state(walk: Walk, join: _Join, ways: Sequence[Way], outside: set[int]) -> None:
     """Registers and what was written, of both ways, as they are after the branch."""
     for k, frame in enumerate(walk.frames):
         for r, old in enumerate(frame.registers):
             a, b = ways[0].registers[k][r], ways[1].registers[k][r]
             if a is not old or b is not old:
                 frame.registers[r] = join.may(a, b)
-    for key in {**ways[0].after, **ways[1].after}:
-        thing = (ways[0].after.get(key) or ways[1].after[key])[0]
-        sides = [w.after[key][1] if key in w.after else now(thing) for w in ways]
-        walk.note(thing)
+    things = {**ways[0].after, **ways[1].after}
+    merged: list[tuple[Any, Any]] = []  # written when all are made: each reads what others held
+    for key, (thing, _) in things.items():
+        if key not in outside or isinstance(thing, Held) and thing.view is not None:
+            continue  # what a way made, and views: they are made anew
+        sides = [w.left(thing) for w in ways]
         if isinstance(thing, Held):
-            merged = join.must(Held(*sides[0]), Held(*sides[1]), "a tensor that is written")
-            thing.value, thing.examples = merged.value, merged.examples
+            merged.append((thing, join.written(sides)))
         elif isinstance(thing, (Instance, dict)):
             if sides[0].keys() != sides[1].keys():
                 raise NotOnnx("a dict that gets other keys on one way of a branch")
-            restore(thing, {n: join.must(v, sides[1][n], f"{n!r}") for n, v in sides[0].items()})
+            both = {n: join.must(v, sides[1][n], f"{n!r}") for n, v in sides[0].items()}
+            merged.append((thing, both))
+        elif len(sides[0]) != len(sides[1]):
+            why = "a list that grows on one way of a branch over a value"
+            merged.append((thing, [Lost(why)]))
         else:
-            if len(sides[0]) != len(sides[1]):
-                restore(thing, [Lost("a list that grows on one way of a branch over a value")])
-            else:
-                restore(thing, [join.may(a, b) for a, b in zip(*sides)])
-
-
-def now(thing: Any) -> Any:
-    from weft.onnx.values import contents
-
-    return contents(thing)
+            merged.append((thing, [join.may(a, b) for a, b in zip(*sides)]))
+    for thing, saved in merged:
+        walk.note(thing)
+        restore(thing, saved)
 
 
 class _Join:
     """The outputs of an If."""
 
-    def __init__(self, walk: Walk, first: Builder, second: Builder) -> None:
-        self.walk, self.builders = walk, (first, second)
+    def __init__(self, walk: Walk, ways: Sequence[Way]) -> None:
+        self.walk, self.ways = walk, ways
+        self.builders = [w.builder for w in ways]
         self.pairs: list[tuple[Value, Value, Value]] = []
+        self.made: dict[tuple[int, int], tuple[Any, Any, Any]] = {}  # with the two sides of each
 
     def must(self, a: Any, b: Any, what: str) -> Any:
         """One value for both.
@@ -171,52 +206,88 @@ class _Join:
     def truth(self, a: Any, b: Any) -> Held | None:
         """Whether Python takes the one or the other for true; None: it takes one apart first."""
         sides: list[Any] = []
-        for builder, v in zip(self.builders, (a, b)):
-            v = v.truth if isinstance(v, Lost) else v
+        for way, v in zip(self.ways, (a, b)):
+            v = v.truth if isinstance(v, Lost) else False if v is UNBOUND else v
             plain = isinstance(v, (bool, int, float)) or isinstance(v, Held) and v.is_number
-            one = isinstance(v, Held) and not plain and all(e.numel() == 1 for e in v.examples)
-            if not (plain or one):
+            if isinstance(v, Held) and not plain:
+                v = way.tensor(v)
+                plain = v.lost is None and all(e.numel() == 1 for e in v.examples)
+            if not plain:
                 return None
-            before, self.walk.model.active = self.walk.model.active, builder
-            try:
+            with active(self.walk.model, way.builder):
                 sides.append(self.walk.truth(v))
-            finally:
-                self.walk.model.active = before
         return self.held(*sides)
 
     def one(self, a: Any, b: Any) -> Any:
         """One value for both, or Unlike."""
         if a is b:
             return a
-        if a is UNBOUND or b is UNBOUND:  # who reads it would raise in Python
-            a, b = (self.nothing(b), b) if a is UNBOUND else (a, self.nothing(a))
         if type(a) is tuple and type(b) is tuple and len(a) == len(b):
             return tuple(self.one(x, y) for x, y in zip(a, b))
-        if type(a) is list and type(b) is list and len(a) == len(b):
-            return [self.one(x, y) for x, y in zip(a, b)]
+        if (id(a), id(b)) not in self.made:
+            self.made[id(a), id(b)] = (self.new(a, b), a, b)
+        return self.made[id(a), id(b)][0]
+
+    def new(self, a: Any, b: Any) -> Any:
+        """One value for two that differ, or Unlike."""
+        if a is UNBOUND:  # who reads it would raise in Python
+            return self.one(self.nothing(self.ways[1], b), b)
+        if b is UNBOUND:
+            return self.one(a, self.nothing(self.ways[0], a))
+        if type(a) in (list, dict) and type(a) is type(b):
+            left, right = (w.left(v) for w, v in zip(self.ways, (a, b)))
+            if type(a) is list and len(left) == len(right):
+                return [self.one(x, y) for x, y in zip(left, right)]
+            if type(a) is dict and left.keys() == right.keys():
+                return {n: self.one(v, right[n]) for n, v in left.items()}
+            raise Unlike(f"{word(a)} and {word(b)} with other items")
         if isinstance(a, Instance) and isinstance(b, Instance) and a.name == b.name:
-            return Instance(a.name, {n: self.one(v, b.fields[n]) for n, v in a.fields.items()})
+            left, right = (w.left(v) for w, v in zip(self.ways, (a, b)))
+            return Instance(a.name, {n: self.one(v, right[n]) for n, v in left.items()})
         if isinstance(a, Held) or isinstance(b, Held):
-            return self.held(a, b)
+            sides = [w.tensor(v) if isinstance(v, Held) else v for w, v in zip(self.ways, (a, b))]
+            return self.held(*sides)
         if type(a) is type(b) and a == b:
             return a
         if isinstance(a, (bool, int, float)) and isinstance(b, (bool, int, float)):
             return self.held(a, b)
         raise Unlike(f"{word(a)} and {word(b)}")
 
-    def nothing(self, like: Any) -> Any:
-        """A value like another, for a variable that has none."""
-        if type(like) in (tuple, list):
-            return type(like)(map(self.nothing, like))
-        if not isinstance(like, Held):
-            return like
-        return nothing(self.walk.model, self.walk.g, like)
+    def nothing(self, way: Way, like: Any) -> Any:
+        """A value like that of a way, for a variable that has none on the other."""
+        if type(like) is tuple:
+            return tuple(self.nothing(way, v) for v in like)
+        if type(like) is list:
+            return [self.nothing(way, v) for v in way.left(like)]
+        if type(like) is dict:
+            return {n: self.nothing(way, v) for n, v in way.left(like).items()}
+        if isinstance(like, Instance):
+            fields = {n: self.nothing(way, v) for n, v in way.left(like).items()}
+            return Instance(like.name, fields)
+        if isinstance(like, Held):
+            return nothing(self.walk.model, self.walk.g, like)
+        if isinstance(like, (Lost, Seq, Repeated, Grown, slice)) or _is_bound(like):
+            raise Unlike(f"no value and {word(like)}")  # what is in it is of that way alone
+        return like
+
+    def written(self, sides: Sequence[Saved]) -> Saved:
+        """A tensor that a way writes, or may write, behind the branch."""
+        first, second = sides
+        if first.lost or second.lost or first.value is second.value:
+            return first._replace(lost=first.lost or second.lost)
+        try:
+            made = self.held(first.held(), second.held())
+        except Unlike as error:
+            raise NotOnnx(f"a tensor that is written, which differ: {error}") from None
+        return first._replace(value=made.value, examples=made.examples)
 
     def held(self, a: Any, b: Any) -> Held:
         """A tensor or number of both ways."""
         if not all(isinstance(v, (Held, bool, int, float)) for v in (a, b)):
             raise Unlike(f"{word(a)} and {word(b)}")
         sides = [as_held(self.walk, v) for v in (a, b)]
+        if lost := sides[0].lost or sides[1].lost:
+            raise Unlike(lost.reason)
         if sides[0].is_number != sides[1].is_number:
             raise Unlike("a number and a tensor")
         dtypes = [s.value.dtype for s in sides]
@@ -230,11 +301,15 @@ class _Join:
         values = [inner_output(builder, s.value, into) for builder, s in zip(self.builders, sides)]
         examples = _of_either(sides[0].examples, sides[1].examples, into)
         out = held(self.walk.model, self.walk.model.name("if_out"), examples)
+        out.loose = any(s.loose for s in sides) or not (
+            out.is_number or same_strides(sides[0].examples, sides[1].examples)
+        )
         self.pairs.append((values[0], values[1], out.value))
         return out
 
     def write(self, truth: Value) -> None:
         """Adds the If."""
+        self.walk.aliases.join([(out, (a, b)) for out, a, b in self.made.values()])
         if not self.pairs:
             return
         g, helper = self.walk.g, onnx_package().helper
@@ -257,15 +332,18 @@ class _Join:
 
 def nothing(model: Model, g: Builder, like: Held) -> Held:
     """A tensor or number of the kind of another that no run may read."""
-    before, model.active = model.active, g
-    try:
+    kind, examples, *_ = contents(like)
+    with active(model, g):
         if like.is_number:
-            made = g.const(0, like.value.dtype)
-            return Held(Number(model, made.name, made.dtype, (), None), like.examples)
-        sizes = [0 if n is None else n for n in like.value.sizes or ()]
-        return Held(g.full(sizes, 0, like.value.dtype), like.examples)
-    finally:
-        model.active = before
+            made = g.const(0, kind.dtype)
+            return Held(Number(model, made.name, made.dtype, (), None), examples)
+        sizes = [0 if n is None else n for n in kind.sizes or ()]
+        return Held(g.full(sizes, 0, kind.dtype), examples)
+
+
+def _is_bound(v: Any) -> bool:
+    """Whether it is a method of a value."""
+    return isinstance(v, Callee) and v.kind == "method"
 
 
 def typed(v: Value, out: Value) -> Value:
@@ -274,11 +352,8 @@ def typed(v: Value, out: Value) -> Value:
 
 def inner_output(builder: Builder, v: Value, dtype: Any) -> Value:
     """A value as an output of an inner graph: made by a node of it."""
-    before, v.model.active = v.model.active, builder
-    try:
+    with active(v.model, builder):
         return builder.op("Identity", builder.cast(v, dtype))
-    finally:
-        v.model.active = before
 
 
 def _of_either(a: Any, b: Any, dtype: Any) -> Any:

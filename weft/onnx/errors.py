@@ -29,6 +29,10 @@ class NotOnnx(OnnxExporterError):
         """The same with its place, unless it has one."""
         return self if self.place else type(self)(self.reason, self.hint, place)
 
+    def again(self) -> NotOnnx:
+        """The same, of another who reads it."""
+        return type(self)(self.reason, self.hint)
+
 
 class NeedsKnown(NotOnnx):
     """What ONNX wants as a constant, and only a run knows."""

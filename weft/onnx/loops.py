@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft.onnx.builder import Builder
-from weft.onnx.control import as_held, branch, inner_output, nothing, now, typed, word
+from weft.onnx.control import as_held, branch, inner_output, nothing, typed, word
 from weft.onnx.errors import NotOnnx
 from weft.onnx.graph import Number, Value, onnx_package
+from weft.onnx.memory import Key, Shared, root, same_strides
 from weft.onnx.program import Instr, registers_read
 from weft.onnx.values import (
     UNBOUND,
@@ -25,7 +26,9 @@ from weft.onnx.values import (
     Held,
     Journal,
     Lost,
+    Saved,
     Seq,
+    contents,
     held,
     layout,
     readable,
@@ -137,6 +140,10 @@ class _Loop:
         self.things: dict[int, Any] = {}  # tensors and lists
         self.lists: dict[int, tuple[list[Any], list[Held]]] = {}
         self.dropped: dict[int, str] = {}  # registers that nothing carries, and why
+        self.lost: dict[int, tuple[Held, NotOnnx]] = {}  # what a turn may write by another name
+        self.loose: set[Key] = set()  # what is carried with more strides than one
+        self.earlier: dict[int, Held] = {}  # what earlier turns have appended to a list
+        self.shared = Shared(walk.aliases)
 
     def run(self) -> End | None:
         """Writes the Loop, and what holds after it."""
@@ -146,11 +153,13 @@ class _Loop:
             | registers_read(list(self.body))
             | registers_read(list(self.test))
         )
-        self.carry: dict[tuple[str, int], Any] = {}
-        for _ in range(8):
-            again = self.turn()
-            if not again:
+        self.carry: dict[Key, Any] = {}
+        left = 8
+        while left:
+            seen = self.shared.size()
+            if not self.turn():
                 return None
+            left -= self.shared.size() == seen
         raise NotOnnx("a loop whose values change in kind with each turn")
 
     def turn(self) -> bool:
@@ -160,6 +169,7 @@ class _Loop:
         outside = walk.reachable()
         journal = Journal()
         walk.journals.append(journal)
+        earlier = list(walk.earlier)
         walk.turns.append(len(walk.frames))
         try:
             with walk.g.inner() as g:
@@ -172,10 +182,11 @@ class _Loop:
                 end = walk.body(self.body)
                 goes_on = self.goes_on(end)
                 after = {
-                    k: (t, now(t)) for k, (t, _) in journal.before.items() if k in outside
+                    k: (t, contents(t)) for k, (t, _) in journal.before.items() if k in outside
                 }
                 left = [list(f.registers) for f in walk.frames]
                 wrong = self.compare(registers, left, after)
+                wrong |= self.shared.grow(self.ends(left), outside)
                 if not wrong:
                     outs = [
                         inner_output(g, self.outcome(key, left, after), v.dtype)
@@ -195,6 +206,7 @@ class _Loop:
         finally:
             walk.turns.pop()
             walk.journals.pop()
+            walk.earlier = earlier
             journal.undo()
             for frame, old in zip(walk.frames, registers):
                 frame.registers = old
@@ -203,25 +215,48 @@ class _Loop:
         self.write(graph, inputs, [r[0] for _, r in self.lists.values()])
         return False
 
-    def enter(self) -> list[tuple[tuple[str, int], Value]]:
+    def enter(self) -> list[tuple[Key, Value]]:
         """Gives what is carried the values of the turn before."""
         walk, model = self.walk, self.walk.model
         inputs = []
+        heads: dict[Key, Held] = {}
         for r, why in self.dropped.items():
             walk.frames[-1].registers[r] = Lost(why)
         for key, (_, examples) in self.carry.items():
             inside = held(model, model.name("carried"), examples)
             inputs.append((key, inside.value))
             if key[0] == "register":
+                inside.loose, heads[key] = key in self.loose, inside
                 walk.frames[-1].registers[key[1]] = inside
             else:
                 thing = self.things[key[1]]
                 walk.note(thing)
-                thing.value, thing.examples = inside.value, inside.examples
-        for thing, _ in self.lists.values():  # how long it is by now only a run knows
-            walk.note(thing)
+                thing.set(inside.value, inside.examples)
+        for number, (thing, rows) in self.lists.items():
+            walk.note(thing)  # how long it is by now only a run knows
             thing[:] = [Lost("a list that a loop makes longer, and reads")]
+            self.earlier[number] = Held(*contents(rows[0])[:2])
+            walk.earlier.append(self.earlier[number])
+        self.lose()
+        starts = {key: [start] for key, (start, _) in self.carry.items() if key[0] == "register"}
+        self.shared.grow(starts)
+        self.shared.become(heads | {("list", n): v for n, v in self.earlier.items()})
         return inputs
+
+    def lose(self) -> None:
+        """Tensors that a turn may write by another name, as the next finds them."""
+        for thing, why in self.lost.values():
+            self.walk.note(thing)
+            thing.lost = why
+
+    def ends(self, left: list[list[Any]]) -> dict[Key, list[Any]]:
+        """What is carried, at the end of a turn: of a list, what all turns appended."""
+        found = {key: [left[-1][key[1]]] for key in self.carry if key[0] == "register"}
+        for number, (_, rows) in self.lists.items():
+            found["list", number] = [*rows]
+            if number in self.earlier:
+                found["list", number].append(self.earlier[number])
+        return found
 
     def goes_on(self, end: End | None) -> Value:
         """Whether there is another turn, as far as the body says."""
@@ -244,10 +279,16 @@ class _Loop:
     ) -> bool:
         """Notes what the body leaves otherwise than it finds it; whether that was not known."""
         wrong = False
+        for earlier in self.earlier.values():
+            earlier.settle()
         entered = before[-1]
         for r, new in enumerate(after[-1]):
             key = ("register", r)
             if r in self.dropped:
+                continue
+            if isinstance(new, Held) and (lost := root(new).lost) is not None:
+                if key in self.carry or new is not entered[r] and r in self.read:
+                    wrong |= self.drop(key, lost.reason)
                 continue
             if key in self.carry:
                 wrong |= self.widen(key, new)
@@ -258,25 +299,37 @@ class _Loop:
                 raise NotOnnx("a loop that changes variables of its caller")
         for number, (thing, new) in things.items():
             if isinstance(thing, Held):
-                key = ("thing", number)
-                self.things[number] = thing
-                made = Held(*new)
-                wrong |= (
-                    self.widen(key, made)
-                    if key in self.carry
-                    else self.begin(key, thing_before(thing, number, self), made)
-                )
+                wrong |= thing.view is None and self.writes(thing, number, new)
             elif isinstance(thing, list):
                 wrong |= self.grows(thing, number, new)
             else:
                 raise NotOnnx("a dict or an attribute that a loop over values writes")
         return wrong
 
+    def writes(self, thing: Held, number: int, new: Saved) -> bool:
+        """A tensor that a turn writes, or may write by another name."""
+        key = ("thing", number)
+        if new.lost is not None:
+            self.carry.pop(key, None)
+            known = number in self.lost
+            self.lost[number] = (thing, new.lost)
+            return not known
+        self.things[number] = thing
+        if key in self.carry:
+            return self.widen(key, new.held())
+        return self.begin(key, self.before(thing).held(), new.held())
+
+    def before(self, thing: Held) -> Saved:
+        """A tensor as it was before the body."""
+        journal = self.walk.journals[-1].before
+        saved: Saved = journal[id(thing)][1] if id(thing) in journal else contents(thing)
+        return saved
+
     def is_target(self, r: int) -> bool:
         """The loop's own variable, which each turn sets first."""
         return self.items is not None and r == self.i.outs[0]
 
-    def begin(self, key: tuple[str, int], start: Any, new: Any) -> bool:
+    def begin(self, key: Key, start: Any, new: Any) -> bool:
         """Carries what a turn writes, if a graph can."""
         if not isinstance(new, (Held, bool, int, float)):
             return self.drop(key, f"a loop over values that writes {word(new)}")
@@ -287,23 +340,26 @@ class _Loop:
             why = f"a variable that is {word(start)} before a loop and {word(new)} in it"
             return self.drop(key, why)
         made = as_held(self.walk, first)
+        if lost := self.before(root(made)).lost:
+            return self.drop(key, lost.reason)
         new_held = as_held(self.walk, new)
-        if made.is_number and new_held.is_number and made.value.dtype != new_held.value.dtype:
-            into = weft.promote_types(made.value.dtype, new_held.value.dtype)
+        kinds = contents(made).value.dtype, new_held.value.dtype
+        if made.is_number and new_held.is_number and kinds[0] != kinds[1]:
+            into = weft.promote_types(*kinds)
             kind = float if into.is_floating_point else int
             cast = self.outer().cast(made.value, into)
             made = Held(
                 Number(made.value.model, cast.name, into, ()),
                 (kind(made.examples[0]), kind(made.examples[1])),
             )
-        examples = made.examples
+        examples = contents(made).examples
         if made.is_number and new_held.is_number:  # of other turns: a size of it is free
             examples = (examples[0], type(examples[0])(new_held.examples[1]))
         self.carry[key] = (made, examples)
         self.widen(key, new)
         return True
 
-    def drop(self, key: tuple[str, int], why: str) -> bool:
+    def drop(self, key: Key, why: str) -> bool:
         """What no value of a graph can be: a register is lost to who reads it in a later turn, or
         behind the loop."""
         if key[0] != "register":
@@ -322,7 +378,7 @@ class _Loop:
         """What a variable holds that only the loop sets, before it: nothing that a run may read."""
         return nothing(self.walk.model, self.outer(), new) if isinstance(new, Held) else new
 
-    def widen(self, key: tuple[str, int], new: Any) -> bool:
+    def widen(self, key: Key, new: Any) -> bool:
         """Frees the sizes that a turn changes."""
         start, examples = self.carry[key]
         made = as_held(self.walk, new) if isinstance(new, (Held, bool, int, float)) else None
@@ -331,11 +387,16 @@ class _Loop:
             return self.drop(key, why)
         if made.is_number:
             return False
-        if made.value.dtype != start.value.dtype:
-            why = f"a tensor of a loop that was {start.value.dtype} and becomes {made.value.dtype}"
+        was = contents(start).value
+        if made.value.dtype != was.dtype:
+            why = f"a tensor of a loop that was {was.dtype} and becomes {made.value.dtype}"
             return self.drop(key, why)
-        if made.value.rank != start.value.rank:
+        if made.value.rank != was.rank:
             return self.drop(key, "a tensor of a loop whose number of dimensions changes")
+        loose = start.loose or made.loose or not same_strides(examples, made.examples)
+        if loose and key not in self.loose:
+            self.loose.add(key)
+            return True
         have, get = layout(examples), made.value.sizes or ()
         if all(a is None or a == b for a, b in zip(have, get)):
             return False
@@ -355,15 +416,15 @@ class _Loop:
         self.lists[number] = (thing, more)
         return not known
 
-    def outcome(self, key: tuple[str, int], left: list[list[Any]], things: dict[int, Any]) -> Value:
+    def outcome(self, key: Key, left: list[list[Any]], things: dict[int, Any]) -> Value:
         """What a turn leaves of what is carried."""
         if key[0] == "register":
             return as_held(self.walk, left[-1][key[1]]).value
-        value: Value = things[key[1]][1][0]
+        value: Value = things[key[1]][1].value
         return value
 
     def write(
-        self, graph: Any, inputs: Sequence[tuple[tuple[str, int], Value]], scans: Sequence[Held]
+        self, graph: Any, inputs: Sequence[tuple[Key, Value]], scans: Sequence[Held]
     ) -> None:
         """Adds the node, and gives registers, tensors and lists what they hold after it."""
         walk, model, helper = self.walk, self.walk.model, onnx_package().helper
@@ -377,15 +438,14 @@ class _Loop:
             starts.append(walk.g.cast(start.value, v.dtype).name)
         outs = [held(model, model.name("loop_out"), self.carry[key][1]) for key, _ in inputs]
         rows = [self.rows(scan) for scan in scans]
-        walk.g.nodes.append(
-            helper.make_node(
-                "Loop",
-                [count, going, *starts],
-                [o.value.name for o in (*outs, *rows)],
-                model.name("Loop_node"),
-                body=graph,
-            )  # fmt: skip
-        )
+        carried = {key: out for (key, _), out in zip(inputs, outs) if key[0] == "register"}
+        self.shared.become(carried | {("list", n): row for n, row in zip(self.lists, rows)})
+        if names := [o.value.name for o in (*outs, *rows)]:  # else nobody reads what it does
+            walk.g.nodes.append(
+                helper.make_node(
+                    "Loop", [count, going, *starts], names, model.name("Loop_node"), body=graph
+                )
+            )
         for r in range(len(self.frame.registers)):
             if self.is_target(r) and r in self.read:
                 self.frame.registers[r] = Lost(
@@ -395,11 +455,13 @@ class _Loop:
             self.frame.registers[r] = Lost(why)
         for (key, _), out in zip(inputs, outs):
             if key[0] == "register":
+                out.loose = key in self.loose
                 self.frame.registers[key[1]] = out
             else:
                 thing = self.things[key[1]]
                 walk.note(thing)
-                thing.value, thing.examples = out.value, out.examples
+                thing.set(out.value, out.examples)
+        self.lose()
         for (thing, _), row in zip(self.lists.values(), rows):
             walk.note(thing)
             thing[:] = [*thing, Grown(row)]
@@ -419,12 +481,6 @@ def _of_other_sizes(first: weft.Tensor, examples: Sequence[Any], free: list[int]
             return one
     shape = [n + 1 if d in free else n for d, n in enumerate(first.shape)]
     return weft.zeros(shape, dtype=first.dtype)
-
-
-def thing_before(thing: Held, number: int, loop: _Loop) -> Held:
-    """A tensor as it was before the loop's body wrote it."""
-    value, examples = loop.walk.journals[-1].before[number][1]
-    return Held(value, examples)
 
 
 def thing_contents(walk: Walk, thing: list[Any]) -> list[Any]:

@@ -10,6 +10,7 @@ import weft
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.graph import Model, Value
+from weft.onnx.memory import Aliases, is_unsure
 from weft.onnx.program import Instr
 from weft.onnx.values import (
     Callee,
@@ -62,7 +63,8 @@ class Methods:
 
     model: Model
     frames: list[Any]
-    note: Callable[[Any], None]
+    writing: Callable[[Any], None]
+    aliases: Aliases
     number: Callable[[Value, Examples], Held]
     binary: Callable[..., Any]
     call_op: Callable[..., Any]
@@ -118,12 +120,13 @@ class Methods:
             n = self.size(v, 0)
             if isinstance(n, int):
                 return [self.call_op("select", [v, 0, k], {}) for k in range(n)]
-            return Seq(n, lambda k: self.call_op("select", [v, 0, k], {}))
+            return Seq(n, lambda k: self.call_op("select", [v, 0, k], {}), (v,))
         if isinstance(v, Repeated):
-            return Seq(v.count, lambda k: v.item)
+            return Seq(v.count, lambda k: v.item, (v,))
         if isinstance(v, (list, tuple)) and any(isinstance(i, Grown) for i in v):
             rows = self.rows(v)
-            return Seq(self.size(rows, 0), lambda k: self.call_op("select", [rows, 0, k], {}))
+            n = self.size(rows, 0)
+            return Seq(n, lambda k: self.call_op("select", [rows, 0, k], {}), (rows,))
         if isinstance(v, Instance):
             return list(v.fields.values())
         return list(v)
@@ -250,7 +253,7 @@ class Methods:
         if not isinstance(holder, Held):
             if isinstance(key, Held):
                 raise NeedsKnown("which item of a list is written")
-            self.note(holder)
+            self.writing(holder)
             holder[key] = v
             return
         self.write(holder, self.with_part(holder, key, v))
@@ -303,7 +306,7 @@ class Methods:
 
     def verb_del_item(self, i: Instr, holder: Any, key: Any) -> None:
         """del holder[key]."""
-        self.note(holder)
+        self.writing(holder)
         del holder[key]
 
     # ---- attributes
@@ -343,7 +346,7 @@ class Methods:
         """holder.name = v."""
         name = self.frames[-1].names[i.attr]
         if isinstance(holder, Instance) and not holder.state:
-            self.note(holder)
+            self.writing(holder)
             holder.fields[name] = v
             return
         raise NotOnnx(
@@ -371,7 +374,7 @@ class Methods:
             "setdefault",
             "update",
         ):
-            self.note(holder)
+            self.writing(holder)
         if isinstance(holder, str) and name == "format":
             return "?"
         if name in ("index", "count", "remove", "sort") and holds(list(holder)):
@@ -440,11 +443,15 @@ class Methods:
 
     def contiguous(self, x: Held) -> Held:
         """x.contiguous(): a copy if it is not."""
-        if all(e.is_contiguous() for e in x.examples):
+        results = [e.contiguous() for e in x.examples]
+        unsure = is_unsure(x, *results)
+        if results[0] is x.examples[0] and not unsure:
             return x
         made: Held = self.call_op("clone", [x], {})
-        first, second = (e.contiguous() for e in made.examples)
-        return Held(made.value, (first, second))
+        out = Held(made.value, (results[0].clone(), results[1].clone()))
+        if unsure:
+            self.aliases.add(out, x)
+        return out
 
     def tolist(self, x: Held) -> Any:
         """x.tolist(), of a tensor whose sizes are known."""

@@ -39,23 +39,69 @@ class Held:
     """A tensor, or a number that only a run knows.
 
     Attributes:
-        value: in the graph; another one after a write.
-        examples: tensors or numbers of that layout.
         view: of a view: how it is made; None of all others.
+        lost: why it cannot be read: a write may have been one to it (Note [May alias]).
+        loose: runs may have it in memory with other strides than the examples.
     """
 
-    __slots__ = ("examples", "value", "view")
+    __slots__ = ("_examples", "_value", "loose", "lost", "view")
 
-    def __init__(self, value: Value, examples: Examples, view: View | None = None) -> None:
-        self.value, self.examples, self.view = value, examples, view
+    def __init__(
+        self, value: Value, examples: Examples, view: View | None = None, loose: bool = False
+    ) -> None:
+        self._value, self._examples, self.view, self.loose = value, examples, view, loose
+        self.lost: NotOnnx | None = None
+
+    def settle(self) -> None:
+        """Makes a view anew whose base was written.
+
+        Raises:
+            NotOnnx: it is lost.
+        """
+        if self.lost is not None:
+            raise self.lost.again()
+        if self.view is not None:
+            self.view.refresh(self)
+
+    @property
+    def value(self) -> Value:
+        """The value in the graph: another one after a write."""
+        self.settle()
+        return self._value
+
+    @property
+    def examples(self) -> Examples:
+        """Tensors or numbers of that layout."""
+        self.settle()
+        return self._examples
+
+    def set(self, value: Value, examples: Examples) -> None:
+        """Gives it another value."""
+        self._value, self._examples = value, examples
 
     @property
     def is_number(self) -> bool:
         """Whether it is a number of Python's."""
-        return isinstance(self.value, Number)
+        return isinstance(self._value, Number)
 
     def __repr__(self) -> str:
-        return f"Held({self.value!r})"
+        return f"Held({self._value!r})"
+
+
+class Saved(NamedTuple):
+    """What a `Held` was at one moment."""
+
+    value: Value
+    examples: Examples
+    lost: NotOnnx | None
+    seen: Value | None
+    loose: bool
+
+    def held(self) -> Held:
+        """A tensor of its own with that."""
+        made = Held(self.value, self.examples, None, self.loose)
+        made.lost = self.lost
+        return made
 
 
 @dataclass(slots=True)
@@ -67,6 +113,7 @@ class View:
         seen: the value that `base` had.
         name, args, words: the call.
         output: which of its results.
+        refresh: makes a tensor anew whose view this is, if its base was written.
     """
 
     base: Held
@@ -75,6 +122,7 @@ class View:
     args: list[Any]
     words: dict[str, Any]
     output: int
+    refresh: Callable[[Held], None]
 
 
 class End(NamedTuple):
@@ -107,10 +155,15 @@ class Instance:
 
 @dataclass(slots=True)
 class Seq:
-    """Values one after the other, of which a run knows how many."""
+    """Values one after the other, of which a run knows how many.
+
+    Attributes:
+        given: what the items are of.
+    """
 
     length: Any
     item: Callable[[Any], Any]
+    given: tuple[Any, ...] = ()
 
 
 @dataclass(slots=True)
@@ -224,7 +277,8 @@ class Journal:
 def contents(thing: Any) -> Any:
     """What a writable thing holds."""
     if isinstance(thing, Held):
-        return (thing.value, thing.examples)
+        seen = thing.view.seen if thing.view is not None else None
+        return Saved(thing._value, thing._examples, thing.lost, seen, thing.loose)
     if isinstance(thing, Instance):
         return dict(thing.fields)
     return dict(thing) if isinstance(thing, dict) else list(thing)
@@ -233,7 +287,10 @@ def contents(thing: Any) -> Any:
 def restore(thing: Any, saved: Any) -> None:
     """Makes it hold what it did."""
     if isinstance(thing, Held):
-        thing.value, thing.examples = saved
+        thing.set(saved.value, saved.examples)
+        thing.lost = saved.lost
+        if thing.view is not None:
+            thing.view.seen = saved.seen
     elif isinstance(thing, Instance):
         thing.fields = dict(saved)
     elif isinstance(thing, dict):

@@ -16,6 +16,7 @@ import weft
 from weft.onnx.builtins import Builtins
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.graph import Value
+from weft.onnx.memory import rewritten
 from weft.onnx.program import Instr
 from weft.onnx.records import apply, bind
 from weft.onnx.values import (
@@ -56,7 +57,6 @@ class Verbs(Builtins):
 
     operand: Callable[[int], Any]
     assign: Callable[[int, Any], None]
-    refresh: Callable[[Held], None]
     replayed: Callable[[View, Held], Held]
 
     def verb_move(self, i: Instr, v: Any) -> Any:
@@ -119,7 +119,7 @@ class Verbs(Builtins):
         if isinstance(a, Held) and not a.is_number:
             return self.write(a, self.call_op(name, [a, b], {}))
         if isinstance(a, list) and name == "add":
-            self.note(a)
+            self.writing(a)
             a += b if isinstance(b, (list, tuple)) else self.items(b)
             return a
         return self.binary(name, known, a, b)
@@ -134,17 +134,17 @@ class Verbs(Builtins):
                 base = base.view.base
             places = self.numbered(base)
             for view in reversed(chain):
-                places = self.replayed(view, places)
+                moved = self.replayed(view, places)
+                if moved.value.dtype == places.value.dtype:  # else a cast, which moves nothing
+                    places = moved
             values = self.call_op("to", [new, base.value.dtype], {})
             self.write(base, self.call_op("put", [base, places, values], {}))
-            self.refresh(target)
             return target
-        self.note(target)
-        made = self.g.cast(new.value, target.value.dtype)
         dtype = target.value.dtype
-        examples = tuple(e.to(dtype) for e in new.examples)
-        target.value = Value(self.model, made.name, dtype, new.value.sizes)
-        target.examples = (examples[0], examples[1])
+        made = self.g.cast(new.value, dtype)
+        examples = rewritten(target.examples, new.examples)
+        self.writing(target)
+        target.set(Value(self.model, made.name, dtype, new.value.sizes), examples)
         return target
 
     def verb_unary(self, i: Instr, a: Any) -> Any:
@@ -237,15 +237,15 @@ class Verbs(Builtins):
         return dict(zip(items[::2], items[1::2]))
 
     def verb_extend(self, i: Instr, target: Any, items: Any) -> None:
-        self.note(target)
+        self.writing(target)
         target.extend(self.items(items))
 
     def verb_append(self, i: Instr, target: Any, v: Any) -> None:
-        self.note(target)
+        self.writing(target)
         target.append(v)
 
     def verb_update(self, i: Instr, target: Any, items: Any) -> None:
-        self.note(target)
+        self.writing(target)
         target.update(items)
 
     verb_merge = verb_update
@@ -256,7 +256,7 @@ class Verbs(Builtins):
         self.verb_update(i, target, words)
 
     def verb_put(self, i: Instr, target: Any, k: Any, v: Any) -> None:
-        self.note(target)
+        self.writing(target)
         target[k] = v
 
     def verb_to_tuple(self, i: Instr, items: Any) -> Any:

@@ -23,6 +23,7 @@ from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.examples import asked_sizes, grown, longer, numbers_in, shrunk, unlike, with_fewer
 from weft.onnx.graph import Model
+from weft.onnx.memory import MAYBE_VIEWS, Aliases, is_unsure, lose, parts, sharing
 from weft.onnx.program import Instr, parse
 from weft.onnx.records import apply, bind, records, writes
 from weft.onnx.values import (
@@ -86,6 +87,8 @@ class Walk(Verbs):
         ]
         self.frames: list[Frame] = []
         self.journals: list[Journal] = []
+        self.aliases = Aliases()
+        self.earlier: list[Held] = []  # what turns before have appended to lists
         self.catching = 0  # how many bodies of a try with an except it is in
         self.turns: list[int] = []  # at how many frames loops began whose bodies are walked
 
@@ -99,28 +102,21 @@ class Walk(Verbs):
         for journal in self.journals:
             journal.note(thing)
 
+    def writing(self, thing: Any) -> None:
+        """Says that a program writes a container or a tensor in place: what may be its memory
+        too is lost (Note [May alias])."""
+        line = self.frames[-1].line()
+        for other, why in lose(self.aliases, thing, line, self.reachable):
+            if other.lost is None:
+                self.note(other)
+                other.lost = why
+        self.note(thing)
+
     def reachable(self) -> set[int]:
         """The identities of all that can be read now: what is made later is in none of it."""
-        found: set[int] = set()
-        left: list[Any] = [*self.objects, *self.weights.values()]
-        for frame in self.frames:
-            left += [*frame.registers, *frame.constants]
-        while left:
-            v = left.pop()
-            if id(v) in found:
-                continue
-            found.add(id(v))
-            if isinstance(v, (list, tuple)):
-                left += v
-            elif isinstance(v, dict):
-                left += v.values()
-            elif isinstance(v, Instance):
-                left += v.fields.values()
-            elif isinstance(v, Grown):
-                left.append(v.rows)
-            elif isinstance(v, Held) and v.view is not None:
-                left.append(v.view.base)
-        return found
+        frames = [v for f in self.frames for v in (*f.registers, *f.constants)]
+        every = [*self.objects, *self.weights.values(), *frames, *self.earlier]
+        return {id(v) for v in parts(every)}
 
     # ---- constants
 
@@ -224,22 +220,17 @@ class Walk(Verbs):
             raise NotOnnx(v.why, v.hint)
         if v is UNBOUND:
             raise NotOnnx("a variable that has no value here")
-        if isinstance(v, Held) and v.view is not None:
-            self.refresh(v)
         return v
 
     def refresh(self, v: Held) -> None:
         """Makes a view anew whose base was written (Note [Views])."""
         view = v.view
-        if view is None:
-            return
-        self.refresh(view.base)
-        if view.base.value is view.seen:
+        if view is None or (seen := view.base.value) is view.seen:
             return
         made = self.replayed(view, view.base)
         self.note(v)
-        v.value, v.examples = made.value, made.examples
-        view.seen = view.base.value
+        v.set(made.value, made.examples)
+        view.seen = seen
 
     def replayed(self, view: View, base: Held) -> Held:
         """The view of another tensor."""
@@ -342,7 +333,12 @@ class Walk(Verbs):
     # ---- control
 
     def do_return(self, i: Instr) -> End:
-        return End("return", self.operand(i.operands[0]))
+        v = self.operand(i.operands[0])
+        if len(self.frames) == 1:  # what a run gives is read here
+            for one in parts([v]):
+                if isinstance(one, Held):
+                    one.settle()
+        return End("return", v)
 
     def do_break(self, i: Instr) -> End:
         return End("break")
@@ -423,9 +419,6 @@ class Walk(Verbs):
             return self.joined_rows(name, args, words)
         if writes(name) and args and isinstance(args[0], Held) and not args[0].is_number:
             return self.write(args[0], self.call_op(name[:-1], args, words))
-        for v in args:
-            if isinstance(v, Held) and v.view is not None:
-                self.refresh(v)
         function, public = _function(name)
         results: list[Any] = []
         for k in range(2):
@@ -451,12 +444,20 @@ class Walk(Verbs):
         )
         self.g.results = tuple(e.value for e in expected)
         made = apply(self.g, record, params)
+        given = [*args, *words.values()]
+        loose = any(v.loose for v in parts(given) if isinstance(v, Held))
         outs = []
         for k, (value, e) in enumerate(zip(made if many else [made], expected)):
-            view = None
-            if _shares(results[0], args) and isinstance(base := args[0], Held):
-                view = View(base, base.value, name, args[1:], words, k)
-            outs.append(Held(value, e.examples, view))
+            out = Held(value, e.examples, None, loose)
+            base, bases = args[0] if args else None, sharing(first[k], 0, given)
+            strided = base if public in MAYBE_VIEWS and isinstance(base, Held) else None
+            unsure = strided is not None and is_unsure(strided, first[k], second[k])
+            if isinstance(base, Held) and base in bases and not unsure:
+                out.view = View(base, base.value, name, args[1:], words, k, self.refresh)
+            else:
+                for other in [*bases, *([base] if unsure else [])]:
+                    self.aliases.add(out, other)
+            outs.append(out)
         if not many:
             return outs[0]
         kind: Any = type(results[0])  # a list, a tuple, or one with names as max(1) gives
@@ -506,22 +507,6 @@ class Walk(Verbs):
             grown(a, b, unlike(a, c)) if isinstance(a, weft.Tensor) else b
             for a, b, c in zip(first, second, fewer)
         ]
-
-
-def _shares(result: Any, args: Sequence[Any]) -> bool:
-    """Whether a result is a view of the first argument: its memory is that one's."""
-    first = result[0] if isinstance(result, (tuple, list)) and result else result
-    if (
-        not isinstance(first, weft.Tensor)
-        or not args
-        or not isinstance(args[0], Held)
-        or args[0].is_number
-    ):
-        return False
-    return (
-        first.numel() > 0
-        and first.untyped_storage().data_ptr() == args[0].examples[0].untyped_storage().data_ptr()
-    )
 
 
 # Ops whose results have as many rows as values say.
