@@ -429,6 +429,11 @@ def test_sizes_that_follow_from_others_and_bounds_without_a_name():
     assert [repr(d) for d in (2 * n + 1, n - 3, (n + 1) * 2)] == ["2*n + 1", "n - 3", "2*n + 2"]
 
 
+class Anything(weft.nn.Module):
+    def forward(self, *a):
+        return a[0]
+
+
 def test_wrong_calls_of_export():
     Dim = weft.export.Dim
     with pytest.raises(NotImplementedError):
@@ -439,6 +444,11 @@ def test_wrong_calls_of_export():
     for wrong in ({"z": None}, {"x": None}, (None,), (None, None, None)):
         with pytest.raises(RuntimeError, match="expected dynamic_shapes for each argument"):
             weft.export.export(Steps(), example, dynamic_shapes=wrong)
+    for wrong in ((Dim.AUTO, None), ((), 3)):
+        with pytest.raises(RuntimeError, match="mismatch between the structure of `inputs`"):
+            weft.export.export(Steps(), example, dynamic_shapes=wrong)
+    with pytest.raises(RuntimeError, match=r"of \*args, a tuple, as a tuple or a list, got {0:"):
+        weft.export.export(Anything(), example, dynamic_shapes=({0: Dim.AUTO},))
     for wrong in (({0: 3}, None), ({0: 2 * Dim("a") + 1}, None)):
         with pytest.raises(ValueError, match="expected"):
             weft.export.export(Steps(), example, dynamic_shapes=wrong)

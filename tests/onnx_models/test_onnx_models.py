@@ -491,6 +491,11 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"dynamic_shapes": {"y": {0: "n"}}}, ValueError, "got 'y'"),
     ({"input_names": ["a", "b"]}, ValueError, "1 input_names, got 2"),
     ({"output_names": ["a", "b"]}, ValueError, "1 output_names, got 2"),
+    ({"output_names": ["x"]}, ValueError, "output_names that no other .* 'x', which is an input's"),
+    ({"output_names": ["a", "a"]}, ValueError, "output_names that .* 'a', which is there twice"),
+    ({"dynamic_axes": {"x": {0: "n"}}, "dynamic_shapes": {"x": {0: "n"}}}, ValueError, "got both"),
+    ({"args": ({"y": weft.ones(3)},)}, NotOnnx, "the argument 'x' is a dict: .* as kwargs"),
+    ({"args": (np.ones(3),)}, TypeError, "tensors among the arguments, got ndarray as 'x'"),
     ({"kwargs": {"z": 1}}, TypeError, "example arguments of the model"),
 ]
 
@@ -501,7 +506,34 @@ def test_wrong_calls(words: dict[str, Any], kind: type[Exception], says: str) ->
         return x + 1
 
     with pytest.raises(kind, match=says):
-        export(f, (weft.ones(3),), **words)
+        export(f, **{"args": (weft.ones(3),), **words})
+
+
+class Several(nn.Module):
+    def forward(self, *a):
+        return a[0] * 2, a[1] + 1
+
+
+AUTO, DYNAMIC, STATIC = weft.export.Dim.AUTO, weft.export.Dim.DYNAMIC, weft.export.Dim.STATIC
+UNNAMED: list[tuple[Any, list[list[Any]]]] = [
+    (({0: AUTO}, {0: AUTO, 1: DYNAMIC(max=9)}), [["s0", 2], ["s1", "s2"]]),
+    (({0: AUTO}, {0: "s0", 1: STATIC}), [["s1", 2], ["s0", 2]]),
+    (({0: AUTO, 1: STATIC}, None), [["s0", 2], [3, 2]]),
+    ((({0: AUTO}, {1: AUTO}),), [["s0", 2], [3, "s1"]]),
+    ({"a": ({0: AUTO}, None)}, [["s0", 2], [3, 2]]),
+]
+
+
+@pytest.mark.parametrize(("shapes", "names"), UNNAMED)
+def test_sizes_without_names_are_each_one_of_its_own(shapes: Any, names: list[list[Any]]) -> None:
+    """All were one size, "Dim.AUTO", and so was a STATIC one."""
+    made = export(Several(), (R(3, 2), R(3, 2)), dynamic_shapes=shapes).model_proto
+    dims = [i.type.tensor_type.shape.dim for i in made.graph.input]
+    assert [[d.dim_param or d.dim_value for d in each] for each in dims] == names
+    sizes = [[n if isinstance(n, int) else 4 + k for n in each] for k, each in enumerate(names)]
+    agrees(Several(), made, [(R(3, 2), R(3, 2)), tuple(R(*each) for each in sizes)])
+    model = weft.export.export(Several(), (R(3, 2), R(3, 2)), dynamic_shapes=(({0: AUTO}, None),))
+    assert export(model).model_proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param == "s0"
 
 
 AS_TORCH = """

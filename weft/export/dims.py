@@ -272,6 +272,7 @@ def sizes_of(m: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], dynamic: 
         if isinstance(paths, str):
             _note(value, spec, paths, out)
             continue
+        _expect_like(value, spec, "*args", (tuple, list))
         for k, path in enumerate(paths):
             _note(value[k], _within(spec, k), path, out)
     return out
@@ -286,10 +287,22 @@ def _within(spec: Any, step: Any) -> Any:
     return None
 
 
+def _expect_like(value: Any, spec: Any, path: str, kinds: tuple[type, ...]) -> None:
+    if spec is not None and not isinstance(spec, kinds):
+        words = " or a ".join(k.__name__.lower() for k in kinds)
+        raise RuntimeError(
+            f"[export] expected dynamic_shapes of {path}, a {type(value).__name__}, as a {words}, "
+            f"got {spec!r}: Detected mismatch between the structure of `inputs` and "
+            f"`dynamic_shapes`: `inputs` has a {type(value)} there, but `dynamic_shapes` a "
+            f"{type(spec)}"
+        )
+
+
 def _note(value: Any, spec: Any, path: str, out: list[Any]) -> None:
     """Adds the tensors in an argument, and ints that are free."""
     if isinstance(value, Tensor):
         told: list[Any] = list(value.shape)
+        _expect_like(value, spec, path, (Mapping, tuple, list))
         entries = spec.items() if isinstance(spec, Mapping) else enumerate(spec or ())
         for d, free in entries:
             if not -value.dim() <= d < value.dim():
@@ -300,9 +313,11 @@ def _note(value: Any, spec: Any, path: str, out: list[Any]) -> None:
             told[d] = _entry(free, value.shape[d], path)
         out.append([path, str(value.dtype), told])
     elif isinstance(value, Mapping):
+        _expect_like(value, spec, path, (Mapping,))
         for key, item in value.items():
             _note(item, _within(spec, key), f"{path}[{key!r}]", out)
     elif isinstance(value, (tuple, list)):
+        _expect_like(value, spec, path, (tuple, list))
         for k, item in enumerate(value):
             _note(item, _within(spec, k), f"{path}[{k}]", out)
     elif type(value) is int and isinstance(spec, (_Free, Dim, _Derived)):

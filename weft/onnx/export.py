@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import json
 import os
 import warnings
@@ -64,8 +65,8 @@ def export(
         dynamic_axes: dimensions that stay free, by the names of inputs: `{"x": {0: "batch"}}` or
             `{"x": [0]}`.
         dynamic_shapes: the same by parameter, or in the order of `args`: `{"x": {0: "batch"}}`,
-            `{"x": ("batch", None)}`, with names or objects that have a `__name__` and `min` and
-            `max`.
+            `{"x": ("batch", None)}`, with names, `weft.export.Dim`, or `Dim.AUTO` and
+            `Dim.DYNAMIC`, each a size of its own (s0, s1, ...).
         export_params: True: a model without its weights is not written.
         do_constant_folding, dynamo: what PyTorch's say of its own ways to export; they change
             nothing here.
@@ -88,6 +89,8 @@ def export(
     ['Gemm', 'Identity']
     """
     _check_options(export_params, training)
+    if dynamic_axes is not None and dynamic_shapes is not None:
+        raise ValueError("[onnx.export] expected dynamic_axes or dynamic_shapes, got both")
     onnx = onnx_package()
     from weft.closing.program import original_of
 
@@ -101,8 +104,13 @@ def export(
         given, kwargs = given[:-1], given[-1]
     free = _Free(model, given, kwargs or {}, input_names, dynamic_axes, dynamic_shapes)
     free.axes = {**exported, **free.axes}
+    free.name_sizes()
+    _expect_other_names(output_names or (), free.names)
     package = _package(model)
-    made = _with_examples(package, free, version, output_names)
+    try:
+        made = _with_examples(package, free, version, output_names)
+    except NotOnnx as error:
+        raise free.explained(error) from None
     _expect_names(made.graph, free, dynamic_axes or {})
     _name_sizes(made.graph.output, dynamic_axes or {})
     onnx.checker.check_model(made, full_check=False)
@@ -113,6 +121,16 @@ def export(
     if verbose:
         print(onnx.printer.to_text(made))
     return program
+
+
+def _expect_other_names(outputs: Sequence[str], inputs: Sequence[str]) -> None:
+    for k, name in enumerate(outputs):
+        if name in inputs or name in outputs[:k]:
+            where = "an input's too" if name in inputs else "there twice"
+            raise ValueError(
+                f"[onnx.export] expected output_names that no other value has, got {name!r}, "
+                f"which is {where}"
+            )
 
 
 def _expect_names(graph: Any, free: _Free, axes: Mapping[str, Any]) -> None:
@@ -267,7 +285,7 @@ class _Free:
         self.leaves: list[tuple[str, Tensor]] = []
         self.plain: dict[str, Any] = {}  # what is no tensor
         self.owner: dict[str, str] = {}  # of each leaf, the parameter that it is a part of
-        bound = _parameters(model, args, kwargs)
+        self.bound = bound = _parameters(model, args, kwargs)
         for name, v in bound:
             self.parameter = name
             self.collect(name, v)
@@ -297,7 +315,7 @@ class _Free:
                     f"[onnx.export] expected names of inputs in dynamic_axes, got {name!r}"
                 )
         if shapes is not None:
-            self.from_shapes(bound, shapes)
+            self.from_shapes(bound, _item_by_item(model, args, shapes))
 
     def collect(self, name: str, v: Any) -> None:
         """The tensors in an argument."""
@@ -312,8 +330,29 @@ class _Free:
         elif isinstance(v, dict):
             for k, item in v.items():
                 self.collect(f"{name}_{k}", item)
+        elif hasattr(v, "__array__"):
+            raise TypeError(
+                f"[onnx.export] expected tensors among the arguments, got {type(v).__name__} as "
+                f"{name!r}. Hint: weft.from_numpy makes a tensor of an array"
+            )
         else:
             self.plain[name] = v
+
+    def explained(self, error: NotOnnx) -> NotOnnx:
+        """What a program cannot do, with the argument that may be why: a dict."""
+        dicts = [n for n, v in self.bound if isinstance(v, dict)]
+        if not dicts or error.hint:
+            return error
+        hint = f"the argument {dicts[0]!r} is a dict: arguments by name are given as kwargs"
+        return type(error)(error.reason, hint, error.place)
+
+    def name_sizes(self) -> None:
+        """Gives each size that is free without a name one of its own: s0, s1, ..."""
+        taken = {_symbol(s) for s in self.axes.values() if not _is_unnamed(s)}
+        names = (n for k in itertools.count() if (n := f"s{k}") not in taken)
+        for at, symbol in self.axes.items():
+            if _is_unnamed(symbol):
+                self.axes[at] = weft.export.Dim(next(names), min=symbol.min, max=symbol.max)
 
     def mark(self, leaf: int, dims: Any) -> None:
         """Frees dimensions of an input."""
@@ -326,6 +365,8 @@ class _Free:
                     f"got {d}"
                 )
             if isinstance(symbol, int) or isinstance(dims, Mapping) and symbol is None:
+                continue
+            if _is_unnamed(symbol) and str(symbol) == "Dim.STATIC":
                 continue
             d %= tensor.dim()
             self.axes[leaf, d] = symbol if symbol is not None else f"{name}_{d}"
@@ -388,6 +429,11 @@ class _Free:
         return out
 
 
+def _is_unnamed(symbol: Any) -> bool:
+    """Whether it is `Dim.AUTO`, `Dim.DYNAMIC` or `Dim.STATIC`, with bounds or without."""
+    return isinstance(symbol, type(weft.export.Dim.AUTO))
+
+
 def _symbol(symbol: Any) -> str:
     return str(getattr(symbol, "__name__", symbol))
 
@@ -411,6 +457,29 @@ def _parameters(model: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> li
         else:
             out.append((name, v))
     return out
+
+
+def _item_by_item(model: Any, args: Sequence[Any], shapes: Any) -> Any:
+    """dynamic_shapes of each tensor that `*args` takes, where they are given as PyTorch has them:
+    in a tuple for all of these."""
+    try:
+        parameters = list(inspect.signature(_forward(model)).parameters.values())
+    except ValueError:
+        return shapes
+    at = next((k for k, p in enumerate(parameters) if p.kind is p.VAR_POSITIONAL), None)
+    if at is None:
+        return shapes
+    name = parameters[at].name
+    if isinstance(shapes, Mapping):
+        specs = shapes.get(name)
+        if not isinstance(specs, (tuple, list)):
+            return shapes
+        rest = {k: v for k, v in shapes.items() if k != name}
+        return rest | {f"{name}_{k}": spec for k, spec in enumerate(specs)}
+    nested = len(shapes) > at and isinstance(shapes[at], (tuple, list))
+    if nested and all(isinstance(s, (Mapping, tuple, list)) or s is None for s in shapes[at]):
+        return [*shapes[:at], *shapes[at], *shapes[at + 1 :]]
+    return shapes
 
 
 def _defaults(model: Any) -> dict[str, Any]:
@@ -474,6 +543,8 @@ def _written(
     from weft.onnx.walk import Walk
 
     data, tensors, kinds = package
+    for name in output_names or ():
+        model.name(name)  # no value of the graph gets it
     g = Builder(model)
     walk = Walk(data, tensors, model, kinds)
     sizes = free.sizes(second_of)

@@ -120,9 +120,10 @@ def of_exported(
                     f"a size of {path} that follows from another", "give each size a Dim of its own"
                 )
             if not isinstance(entry, int):
-                free[leaf, d] = weft.export.Dim(
-                    (entry and entry[0]) or f"s{leaf}_{d}", **_bounds(entry)
-                )
+                dim = weft.export.Dim
+                named = entry and entry[0]
+                bounds = _bounds(entry)
+                free[leaf, d] = dim(entry[0], **bounds) if named else dim.AUTO(**bounds)
     return args, kwargs, free
 
 
