@@ -285,16 +285,22 @@ def turns_that_leave_nothing(x):
     return x + 1
 
 
+def largest_of_an_int_and_a_float(x):
+    """It was an int where the first example was one."""
+    return x * max(x.shape[0] - 2.5, 1), x * min(x.shape[0], 1.5)
+
+
 GIVEN = [(T([1.0, 2, 3]),), (T([-1.0, -2, 4]),), (T([-1.0, -2, 1]),)]
 ALIKE: list[tuple[Callable[..., Any], dict[str, Any]]] = [
     (fresh_on_both_ways, FREE), (not_read_behind_it, FREE), (written_before_it_is_chosen, FREE),
     (view_of_what_a_way_writes, FREE), (view_that_both_ways_read, FREE), (views_in_a_tuple, FREE),
     (item_that_a_way_writes, {}), (swapped, FREE), (written_through_a_cast, FREE),
     (bound_on_one_way, {}), (turns_that_leave_nothing, FREE), (rows_of_one_tensor, {}),
+    (largest_of_an_int_and_a_float, FREE),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("f", "words"), ALIKE, ids=lambda v: getattr(v, "__name__", ""))
 def test_what_is_known_of_memory_is_not_refused(f: Any, words: dict[str, Any]) -> None:
     made = export(f, GIVEN[0], **words)
-    agrees(f, made.model_proto, GIVEN)
+    agrees(f, made.model_proto, [*GIVEN, (weft.ones(6),)] if words else GIVEN)

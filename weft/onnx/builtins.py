@@ -172,7 +172,8 @@ class Builtins(Methods):
             ]
         into = weft.int64 if all(map(self.is_int, values)) else weft.float64
         made = self.g.op(name, *(self.g.scalar(bare(v), into) for v in values))
-        return self.number(made, (known(example(values, 0)), known(example(values, 1))))
+        kind = int if into == weft.int64 else float  # whichever of them the examples choose
+        return self.number(made, (kind(known(example(values, 0))), kind(known(example(values, 1)))))
 
     def builtin_max(self, *args: Any, **words: Any) -> Any:
         """max."""
