@@ -14,6 +14,7 @@ from alias_programs import program  # noqa: E402
 from test_onnx_models import agrees  # noqa: E402
 
 import weft  # noqa: E402
+from weft import nn  # noqa: E402
 from weft.onnx import NotOnnx, export  # noqa: E402
 
 T = weft.tensor
@@ -304,3 +305,42 @@ ALIKE: list[tuple[Callable[..., Any], dict[str, Any]]] = [
 def test_what_is_known_of_memory_is_not_refused(f: Any, words: dict[str, Any]) -> None:
     made = export(f, GIVEN[0], **words)
     agrees(f, made.model_proto, [*GIVEN, (weft.ones(6),)] if words else GIVEN)
+
+
+class Counting(nn.Module):
+    def __init__(self, write: Callable[[Any, Any], Any]) -> None:
+        super().__init__()
+        self.register_buffer("seen", weft.zeros(2))
+        self.w, self.write = nn.Parameter(weft.ones(2)), write
+
+    def forward(self, x: Any) -> Any:
+        with weft.no_grad():
+            return self.write(self, x) + self.seen * self.w
+
+
+def adds(self: Any, x: Any) -> Any:
+    self.seen.add_(1)
+    return x
+
+
+def sets_an_item(self: Any, x: Any) -> Any:
+    self.seen[0] = x[0]
+    return x
+
+
+def writes_a_view(self: Any, x: Any) -> Any:
+    self.w.view(1, 2).mul_(2)
+    return x
+
+
+def one_of_two(self: Any, x: Any) -> Any:
+    z = self.seen if x.sum() > 0 else x
+    z += 1
+    return x
+
+
+@pytest.mark.parametrize("write", [adds, sets_an_item, writes_a_view, one_of_two])
+def test_a_write_to_a_tensor_of_the_program_is_refused(write: Callable[..., Any]) -> None:
+    """The graph has no state: the first run was right, the second had forgotten it."""
+    with pytest.raises(NotOnnx, match="which the next run would see"):
+        weft.onnx.export(Counting(write), (weft.ones(2),))

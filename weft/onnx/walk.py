@@ -104,7 +104,17 @@ class Walk(Verbs):
 
     def writing(self, thing: Any) -> None:
         """Says that a program writes a container or a tensor in place: what may be its memory
-        too is lost (Note [May alias])."""
+        too is lost (Note [May alias]).
+
+        Raises:
+            NotOnnx: it may be a tensor of the program, which the next run would see.
+        """
+        weights = {id(weight) for weight in self.weights.values()}
+        if any(id(one) in weights for one in self.aliases.family(thing)):
+            raise NotOnnx(
+                "a write to a tensor of the program, which the next run would see",
+                "a graph has no state: pass it as an argument and return it, or clone() it before",
+            )
         line = self.frames[-1].line()
         for other, why in lose(self.aliases, thing, line, self.reachable):
             if other.lost is None:
