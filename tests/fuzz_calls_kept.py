@@ -338,7 +338,6 @@ KEPT = [
         call=r"H\(.*matrix_exp|matrix_exp\(H",
         what="values",
     ),
-    Kept("there is no complex32", call="view_as_complex", ours="float32 or float64"),
     Kept("PyTorch counts what it need not make", theirs="numel: integer multiplication overflow"),
     Kept("out= everywhere", what="accepted", theirs="Expected out tensor to have dtype"),
     Kept(

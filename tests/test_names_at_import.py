@@ -614,16 +614,6 @@ def test_types_can_be_made_containers(torch):
     assert top.values.item() == 3
 
 
-def test_float8_dtypes_are_named_and_have_limits(torch):
-    for name in ("float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz"):
-        ours, theirs = getattr(weft, name), getattr(torch, name)
-        assert repr(ours) == repr(theirs) and ours.itemsize == theirs.itemsize
-        for limit in ("bits", "eps", "max", "min", "tiny", "smallest_normal", "dtype"):
-            assert getattr(weft.finfo(ours), limit) == getattr(torch.finfo(theirs), limit)
-        with pytest.raises(TypeError, match="dtype"):
-            weft.zeros(2, dtype=ours)
-
-
 def test_arguments_of_to_are_sorted_out_as_pytorch_does(torch):
     texts = ["'cpu'", "t.float16", "t.ones(1)", "'cpu', t.half, True", "device='cpu', dtype=t.int8",
              "t.half, memory_format=t.channels_last"]  # fmt: skip

@@ -129,10 +129,16 @@ default_generator: Generator
 bfloat16: dtype
 bool: dtype
 complex128: dtype
+complex32: dtype
 complex64: dtype
 float16: dtype
 float32: dtype
 float64: dtype
+float8_e4m3fn: dtype
+float8_e4m3fnuz: dtype
+float8_e5m2: dtype
+float8_e5m2fnuz: dtype
+float8_e8m0fnu: dtype
 int16: dtype
 int32: dtype
 int64: dtype
@@ -312,6 +318,7 @@ class Tensor:
     def byte(self, memory_format: Any = ...) -> Tensor: ...
     def cdouble(self, memory_format: Any = ...) -> Tensor: ...
     def cfloat(self, memory_format: Any = ...) -> Tensor: ...
+    def chalf(self, memory_format: Any = ...) -> Tensor: ...
     def char(self, memory_format: Any = ...) -> Tensor: ...
     def cholesky(self, upper: _bool = ...) -> Tensor: ...
     def cholesky_inverse(self, upper: _bool = ...) -> Tensor: ...

@@ -61,9 +61,7 @@ class _Entry:
 
     def kind(self) -> _C.dtype:
         """weft's dtype."""
-        kind = getattr(_C, _DTYPES[self.dtype], None)
-        if not isinstance(kind, _C.dtype):
-            raise _fail("a dtype that weft has", self.dtype)
+        kind: _C.dtype = getattr(_C, _DTYPES[self.dtype])
         return kind
 
 

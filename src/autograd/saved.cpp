@@ -11,7 +11,6 @@
 #include "ops/each.h"
 #include "ops/functions.h"
 #include "ops/write.h"
-#include "tensor/scalar_name.h"
 
 namespace weft {
 

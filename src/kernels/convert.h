@@ -3,12 +3,19 @@
 #include <complex>
 #include <type_traits>
 
+#include "kernels/float8.h"
 #include "kernels/half.h"
 
 namespace weft::kernels {
 
 template <class T>
 inline constexpr bool is_half = std::is_same_v<T, Half> || std::is_same_v<T, BFloat16>;
+/// The floats of 8 bits, which are of the size of their only member.
+template <class T>
+inline constexpr bool is_float8 = requires(T x) {
+    requires sizeof(T) == 1 && sizeof(x.bits) == 1;
+    static_cast<float>(x);
+};
 template <class T>
 struct ComplexPart {
     using type = T;
@@ -17,6 +24,11 @@ struct ComplexPart {
 template <class T>
 struct ComplexPart<std::complex<T>> {
     using type = T;
+    static constexpr bool complex = true;
+};
+template <>
+struct ComplexPart<ComplexHalf> {
+    using type = Half;
     static constexpr bool complex = true;
 };
 template <class T>
@@ -28,10 +40,15 @@ template <class To, class From>
 WEFT_INLINE To convert(From x) {
     if constexpr (std::is_same_v<To, From>) {
         return x;
-    } else if constexpr (is_half<From>) {
+    } else if constexpr (std::is_same_v<From, ComplexHalf>) {
+        return convert<To>(std::complex<float>(convert<float>(x.real()), convert<float>(x.imag())));
+    } else if constexpr (is_half<From> || is_float8<From>) {
         return convert<To>(static_cast<float>(x));
-    } else if constexpr (is_half<To>) {
+    } else if constexpr (is_half<To> || is_float8<To>) {
         return To(convert<float>(x));
+    } else if constexpr (std::is_same_v<To, ComplexHalf>) {
+        if constexpr (is_complex_v<From>) return {convert<Half>(x.real()), convert<Half>(x.imag())};
+        else return {convert<Half>(x), Half(0.0f)};
     } else if constexpr (is_complex_v<From>) {
         if constexpr (std::is_same_v<To, bool>) return x.real() != 0 || x.imag() != 0;
         else if constexpr (is_complex_v<To>)

@@ -59,13 +59,17 @@ int64_t product(Sizes shape) {
 template <class T>
 void add_to(T& to, T value) {
     if constexpr (std::is_same_v<T, bool>) to = to || value;
+    else if constexpr (std::is_same_v<T, ComplexHalf>)
+        to = convert<T>(convert<std::complex<float>>(to) + convert<std::complex<float>>(value));
     else if constexpr (is_half<T>) to = T(static_cast<float>(to) + static_cast<float>(value));
     else to = static_cast<T>(to + value);
 }
 
 template <class T>
 void multiply_to(T& to, T value) {
-    if constexpr (is_half<T>) to = T(static_cast<float>(to) * static_cast<float>(value));
+    if constexpr (std::is_same_v<T, ComplexHalf>)
+        to = convert<T>(convert<std::complex<float>>(to) * convert<std::complex<float>>(value));
+    else if constexpr (is_half<T>) to = T(static_cast<float>(to) * static_cast<float>(value));
     else to = static_cast<T>(to * value);
 }
 
@@ -419,7 +423,7 @@ void masked_put(char* to_, const char* from_, const bool* mask, int64_t n, int i
 #define WEFT_FOR_ALL(X)                                                                  \
     X(float) X(double) X(int64_t) X(bool) X(std::complex<float>) X(std::complex<double>) \
     X(uint8_t) X(int8_t) X(int16_t) X(int32_t) X(Half) X(BFloat16)                       \
-    X(uint16_t) X(uint32_t) X(uint64_t)
+    X(uint16_t) X(uint32_t) X(uint64_t) X(ComplexHalf)
 // clang-format on
 #define X(T)                                                                                       \
     template void add_strided(T*, Sizes, Sizes, const T*);                                         \

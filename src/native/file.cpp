@@ -21,11 +21,23 @@ static_assert(std::endian::native == std::endian::little,
               "the format's bytes are used as they lie");
 
 constexpr std::pair<std::string_view, DType> kNames[] = {
-    {"BOOL", DType::Bool},   {"U8", DType::UInt8},      {"I8", DType::Int8},
-    {"I16", DType::Int16},   {"U16", DType::UInt16},    {"I32", DType::Int32},
-    {"U32", DType::UInt32},  {"I64", DType::Int64},     {"U64", DType::UInt64},
-    {"F16", DType::Float16}, {"BF16", DType::BFloat16}, {"F32", DType::Float32},
-    {"F64", DType::Float64}, {"C64", DType::Complex64},
+    {"BOOL", DType::Bool},
+    {"U8", DType::UInt8},
+    {"I8", DType::Int8},
+    {"I16", DType::Int16},
+    {"U16", DType::UInt16},
+    {"I32", DType::Int32},
+    {"U32", DType::UInt32},
+    {"I64", DType::Int64},
+    {"U64", DType::UInt64},
+    {"F16", DType::Float16},
+    {"BF16", DType::BFloat16},
+    {"F32", DType::Float32},
+    {"F64", DType::Float64},
+    {"C64", DType::Complex64},
+    {"F8_E4M3", DType::Float8E4M3FN},
+    {"F8_E5M2", DType::Float8E5M2},
+    {"F8_E8M0", DType::Float8E8M0FNU},
 };
 
 bool format_dtype(std::string_view name, DType& dtype) {

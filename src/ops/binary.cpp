@@ -330,6 +330,7 @@ void register_sums(Table& t) {
 void register_products(Table& t) {
     pointwise_op<Mul, WithComplex<AllTypes>, Result::Same, 2>(
         t, "mul(Tensor self, Tensor other) -> Tensor")
+        .float8()
         .uint64(Uint64::Bits)
         .doc("self * other.\n>>> weft.mul(weft.tensor([1, 2]), 3)\ntensor([3, 6])")
         .inplace()

@@ -52,7 +52,7 @@ void integer_kernel(Call& c) {
     map_inputs<int64_t, int64_t, 2>(c, F{});
 }
 void lcm_kernel(Call& c) {
-    dispatch_each(c.out(0).dtype(), [&]<class T>() {
+    dispatch_computed(c.out(0).dtype(), c.name(), [&]<class T>() {
         if constexpr (is_wide_unsigned(dtype_of<T>))
             fail_dtype(c.name(), "a dtype that it computes", dtype_of<T>);
         else if constexpr (category(dtype_of<T>) == Category::Integer)

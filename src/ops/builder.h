@@ -115,6 +115,10 @@ public:
         op_.uint64 = taken;
         return *this;
     }
+    OpBuilder& float8() {
+        op_.float8 = true;
+        return *this;
+    }
     OpBuilder& every_dtype() {
         op_.every_dtype = true;
         return *this;

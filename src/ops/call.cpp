@@ -7,7 +7,6 @@
 #include "ops/watch.h"
 #include "ops/widen.h"
 #include "ops/write.h"
-#include "tensor/scalar_name.h"
 
 namespace weft::ops {
 
@@ -49,8 +48,8 @@ bool has_meta(const Call& c) {
 }
 
 void run_kernel(Call& c) {
-    if (marks_of(c) & kNarrowBit && !c.op->every_dtype && !c.op->view) [[unlikely]]
-        return run_widened(c);
+    if (marks_of(c) & kNarrowBit) [[unlikely]]
+        return run_narrow(c);
     c.op->kernel(c);
 }
 
@@ -445,9 +444,7 @@ void call_in_place_of(Call& c) {
     });
 }
 
-Kernel kernel_of(const Call& c) {
-    return marks_of(c) & kNarrowBit && !c.op->every_dtype ? run_widened : c.op->kernel;
-}
+Kernel kernel_of(const Call& c) { return marks_of(c) & kNarrowBit ? run_narrow : c.op->kernel; }
 
 void call_part(Call& c, FunctionRef<void(Call&)> memory) {
     c.op->shape(c);

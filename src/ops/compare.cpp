@@ -118,9 +118,11 @@ OpBuilder comparison(Table& t, void (*kernel)(Call&), std::string_view name,
 void register_comparisons(Table& t) {
     comparison(t, compare_kernel<Eq, WithComplex<AllTypes>>, "eq", "",
                "==", "tensor([False,  True, False])")
+        .float8()
         .onnx("Equal(self, other)");
     comparison(t, compare_kernel<Ne, WithComplex<AllTypes>>, "ne", "not_equal",
                "!=", "tensor([ True, False,  True])")
+        .float8()
         .onnx("Not(Equal(self, other))");
     comparison(t, compare_kernel<Lt>, "lt", "less", "<", "tensor([ True, False, False])")
         .onnx("self < other");
@@ -139,6 +141,7 @@ void register_comparisons(Table& t) {
              "tensor([ True, False])")
         .shape(isclose_shape)
         .uint64(Uint64::Numbers)
+        .float8()
         .kernel(isclose_kernel)
         .pointwise()
         .strided_output()

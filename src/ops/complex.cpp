@@ -10,7 +10,6 @@
 #include "ops/conj.h"
 #include "ops/pointwise_common.h"
 #include "ops/shape.h"
-#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {
@@ -30,8 +29,13 @@ void view_as_real_shape(Call& c) {
 
 void view_as_complex_shape(Call& c) {
     const Tensor& self = c.in[0];
-    WEFT_EXPECT(self.dtype() == DType::Float32 || self.dtype() == DType::Float64, Runtime, c.name(),
-                "a float32 or float64 tensor", name(self.dtype()));
+    const DType dtype = self.dtype();
+    WEFT_EXPECT(dtype == DType::Float32 || dtype == DType::Float64 || dtype == DType::Float16,
+                Runtime, c.name(), "a float16, float32 or float64 tensor",
+                text(name(dtype),
+                     " (view_as_complex is only supported for half, float and double tensors, "
+                     "but got a tensor of scalar type: ",
+                     scalar_name(dtype), ")"));
     int n = self.ndim() - 1;
     WEFT_EXPECT(n >= 0 && self.size(n) == 2, Runtime, c.name(), "a last dimension of size 2",
                 text(to_string(self.shape()), " (Tensor must have a last dimension of size 2)"));
@@ -211,7 +215,6 @@ void register_complex(Table& t) {
     t.add("_conj(Tensor self) -> Tensor")
         .shape(pointwise<Result::Same>)
         .kernel(conj_kernel)
-        .every_dtype()
         .pointwise()
         .strided_output()
         .internal()

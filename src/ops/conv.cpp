@@ -11,7 +11,6 @@
 #include "ops/conj.h"
 #include "ops/flops.h"
 #include "ops/spatial.h"
-#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {

@@ -9,7 +9,6 @@
 
 #include "ops/batch.h"
 #include "ops/loss.h"
-#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {

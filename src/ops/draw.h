@@ -4,6 +4,7 @@
 /// tensor gets the numbers in another logical order than its contiguous copy would.
 #pragma once
 
+#include "ops/conj.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/random.h"
@@ -49,6 +50,11 @@ void draw_real(Call& c, F&& draw, bool parts = false) {
     WEFT_EXPECT(is_floating(dtype) || (parts && is_complex(dtype)), NotImplemented, c.name(),
                 "a floating dtype", name(dtype));
     draw_dense(c, [&](const Tensor& t) {
+        if (t.dtype() == DType::Complex32) {
+            Tensor parts = parts_of(t);  // of a dense tensor: dense
+            return draw_as(parts.view_as(Dims{2 * t.numel()}, Dims{1}), DType::Float32,
+                           [&](const Tensor& wide) { draw(wide.data<float>(), wide.numel()); });
+        }
         if (is_complex(t.dtype()))
             return dispatch<FloatingTypes>(real_dtype(t.dtype()), c.name(),
                                            [&]<class T>() { draw(t.data<T>(), 2 * t.numel()); });

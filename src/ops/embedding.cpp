@@ -7,7 +7,6 @@
 #include "ops/copy.h"
 #include "ops/functions.h"
 #include "ops/indexing.h"
-#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {
@@ -178,6 +177,7 @@ void register_embedding(Table& t) {
           "scale_grad_by_freq=False, "
           "bool sparse=False) -> Tensor")
         .uint64(Uint64::Bits)
+        .float8()
         .doc("Rows of weight [n, d] by int64 indices [...]: [..., d]. The row padding_idx gets no "
              "gradient. "
              "Raises IndexError out of range.\n\n"

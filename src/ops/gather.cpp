@@ -36,7 +36,7 @@ void gather_kernel(Call& c) {
 
 void scatter_into(const Tensor& out, const Tensor& source, const LinesOf& l, Combine how) {
     Unlocked unlocked(l.index.numel());
-    dispatch_each(out.dtype(), [&]<class T>() {
+    dispatch_computed(out.dtype(), "scatter", [&]<class T>() {
         kernels::scatter_lines(out.data<T>(), source.data<T>(), l.at(), l.lines, how);
     });
 }
@@ -196,8 +196,9 @@ void put_kernel(Call& c) {
     kernels::Blocks blocks = flat_blocks(index);
     if (!c.attr(0).as_bool())
         return kernels::put_blocks(out.bytes(), source.bytes(), blocks, item_size(out.dtype()));
-    dispatch_each(out.dtype(),
-                  [&]<class T>() { kernels::add_blocks(out.data<T>(), source.data<T>(), blocks); });
+    dispatch_computed(out.dtype(), "put", [&]<class T>() {
+        kernels::add_blocks(out.data<T>(), source.data<T>(), blocks);
+    });
 }
 
 Tensor put_gradient(const Grad& g) {

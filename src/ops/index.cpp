@@ -31,8 +31,9 @@ void put(const Tensor& out, const Tensor& values, const kernels::Blocks& blocks,
     Unlocked unlocked(blocks.count());
     if (!add)
         return kernels::put_blocks(out.bytes(), values.bytes(), blocks, item_size(out.dtype()));
-    dispatch_each(out.dtype(),
-                  [&]<class T>() { kernels::add_blocks(out.data<T>(), values.data<T>(), blocks); });
+    dispatch_computed(out.dtype(), "index_put", [&]<class T>() {
+        kernels::add_blocks(out.data<T>(), values.data<T>(), blocks);
+    });
 }
 
 void zero(const Tensor& t) { std::memset(t.bytes(), 0, t.numel() * item_size(t.dtype())); }

@@ -28,6 +28,15 @@ constexpr double largest_floating(DType t) {
             return 65504;
         case DType::BFloat16:
             return 0x1.fep127;
+        case DType::Float8E4M3FN:
+            return 448;
+        case DType::Float8E4M3FNUZ:
+            return 240;
+        case DType::Float8E5M2:
+        case DType::Float8E5M2FNUZ:
+            return 57344;
+        case DType::Float8E8M0FNU:
+            return 0x1p127;
         case DType::Float32:
             return std::numeric_limits<float>::max();
         default:

@@ -12,7 +12,6 @@
 #include "ops/flops.h"
 #include "ops/functions.h"
 #include "ops/reuse.h"
-#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace ops {
@@ -488,6 +487,7 @@ bool find_product(const Call& c, Product& found) {
 void register_matmul(Table& table) {
     using namespace ops;
     table.add("mm(Tensor self, Tensor mat2) -> Tensor")
+        .float8()
         .autocast(Cast::Narrow)
         .doc("[m, k] times [k, n].\n\n>>> weft.mm(weft.ones(2, 3), weft.ones(3, 1))\n"
              "tensor([[3.],\n        [3.]])")
@@ -566,6 +566,7 @@ void register_matmul(Table& table) {
     table
         .add("addmm(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1) -> "
              "Tensor")
+        .float8()
         .autocast(Cast::Narrow)
         .doc("beta * self + alpha * (mat1 @ mat2), self expanded to the product's shape.")
         .shape(addmm_shape)
@@ -579,6 +580,7 @@ void register_matmul(Table& table) {
         .joint_grad(save_in(1) | save_in(2), addmm_grad)
         .samples({"f(T(4), T(2, 3), T(3, 4))", "f(T(2, 4), T(2, 3), T(3, 4), beta=0.5, alpha=2)"});
     table.add("linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor")
+        .float8()
         .autocast(Cast::Narrow)
         .doc("input [..., in] times weight [out, in] transposed, plus bias [out]; a weight [in] "
              "and\n"

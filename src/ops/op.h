@@ -184,6 +184,7 @@ struct Op {
     Formats memory_format = Formats::None;
     bool every_dtype = false;         ///< the kernel takes narrow dtypes (Note [Narrow dtypes])
     Uint64 uint64 = Uint64::Refused;  ///< what the kernel takes for it (Note [Narrow dtypes])
+    bool float8 = false;              ///< computes float8 dtypes too (Note [Float8])
     bool strided_output = false;      ///< the kernel writes any layout, also over its own input
     bool writes_repeats = false;      ///< name_ takes elements that share memory: expanded tensors
     /// Inputs whose memory the shape rule or the body looks at: without it there is no layout.

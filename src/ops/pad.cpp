@@ -233,6 +233,7 @@ void pad_body(Call& c) {
 
 void register_pad(Table& t) {
     t.add("constant_pad_nd(Tensor self, int[] pad, Scalar value=0) -> Tensor")
+        .float8()
         .uint64(Uint64::Bits)
         .doc("self with `value` around it. `pad` counts from the last dim on, before and after\n"
              "it; negative pads cut off.\n\n"
@@ -268,6 +269,7 @@ void register_pad(Table& t) {
                   "f(T(2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='replicate')",
                   "f(T(1, 2, 3, 4, 2), (1, 1, 2, 0, 1, 2), mode='circular')"});
     t.add("_pad_places(Tensor input, int[] pad, str mode) -> Tensor")
+        .float8()
         .uint64(Uint64::Bits)
         .doc("pad with a mode other than 'constant'.")
         .shape(places_shape)
@@ -277,6 +279,7 @@ void register_pad(Table& t) {
         .node_name(places_node)
         .grad(0, 0, places_gradient);
     t.add("_pad_places_backward(Tensor grad, int[] size, int[] pad, str mode) -> Tensor")
+        .float8()
         .doc("The adjoint of _pad_places.")
         .shape([](Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints())); })
         .kernel(places_backward_kernel)

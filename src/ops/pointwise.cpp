@@ -27,7 +27,8 @@ struct Typed {
 Typed combine(Typed high, Typed low) {
     if (!high.any) return low;
     if (!low.any || category(low.type) <= category(high.type)) return high;
-    return is_floating(high.type) ? Typed{complex_dtype(high.type), true} : low;
+    if (!is_floating(high.type)) return low;
+    return {promote(high.type, complex_dtype(high.type)), true};
 }
 
 template <int N>

@@ -47,7 +47,8 @@ void draw_between(Call& c, int64_t from, int64_t to) {
     }
     uint64_t range = static_cast<uint64_t>(high) - static_cast<uint64_t>(low);
     draw_dense(c, [&](const Tensor& t) {
-        draw_as(t, is_narrow(dtype) ? DType::Int64 : dtype, [&](const Tensor& wide) {
+        const bool as_int = is_narrow(dtype) && !is_complex(dtype);
+        draw_as(t, as_int ? DType::Int64 : dtype, [&](const Tensor& wide) {
             dispatch<AllTypes>(wide.dtype(), c.name(), [&]<class T>() {
                 kernels::random_in_range(generator(), wide.data<T>(), wide.numel(), range, low);
             });
@@ -61,16 +62,16 @@ void draw_uniform(Call& c, double from, double to) {
     WEFT_EXPECT(to - from <= most, Runtime, c.name(),
                 text("to - from of at most ", most, " (uniform_ expects to-from <= max)"),
                 text("from=", from, ", to=", to));
-    if (!is_narrow(c.out(0).dtype()))
+    const DType part = real_dtype(dtype);
+    if (!is_narrow(part) || !is_floating(part))
         return draw_real(
             c, [&](auto* out, int64_t n) { kernels::uniform(generator(), out, n, from, to); },
             true);
-    WEFT_EXPECT(is_floating(c.out(0).dtype()), NotImplemented, c.name(), "a floating dtype",
-                name(c.out(0).dtype()));
     draw_dense(c, [&](const Tensor& t) {
-        if (t.dtype() == DType::Float16)
-            kernels::uniform_narrow(generator(), t.data<Half>(), t.numel(), from, to);
-        else kernels::uniform_narrow(generator(), t.data<BFloat16>(), t.numel(), from, to);
+        const int64_t n = t.numel() * (1 + is_complex(dtype));
+        if (part == DType::Float16)
+            kernels::uniform_narrow(generator(), t.data<Half>(), n, from, to);
+        else kernels::uniform_narrow(generator(), t.data<BFloat16>(), n, from, to);
     });
 }
 

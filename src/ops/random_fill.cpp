@@ -46,7 +46,7 @@ void log_normal_kernel(Call& c) {
 
 void random_kernel(Call& c) {
     draw_dense(c, [&](const Tensor& t) {
-        dispatch_each(t.dtype(), [&]<class T>() {
+        dispatch_computed(t.dtype(), c.name(), [&]<class T>() {
             if constexpr (kernels::is_half<T>) {
                 uint64_t range = (uint64_t{1} << digits_of(t.dtype())) + 1;
                 draw_as(t, DType::Int64, [&](const Tensor& wide) {

@@ -4,7 +4,6 @@
 #include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/way.h"
-#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {

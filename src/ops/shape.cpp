@@ -5,7 +5,6 @@
 
 #include "ops/batch.h"
 #include "ops/functions.h"
-#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {

@@ -135,7 +135,7 @@ struct Geometry {
 
 void accumulate(const Tensor& memory, const Geometry& at, const Tensor& values) {
     Tensor from = as_contiguous(values);
-    dispatch_each(memory.dtype(), [&]<class T>() {
+    dispatch_computed(memory.dtype(), "as_strided", [&]<class T>() {
         kernels::add_strided(memory.data<T>(), at.size, at.stride, from.data<T>());
     });
 }

@@ -6,7 +6,6 @@
 #include "ops/conj.h"
 #include "ops/indexing.h"
 #include "ops/pointwise_common.h"
-#include "tensor/scalar_name.h"
 
 namespace weft {
 namespace {

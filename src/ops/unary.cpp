@@ -235,7 +235,7 @@ struct NanToNum {
 /// Takes the halves as they are, since the largest number is theirs.
 void nan_to_num_kernel(Call& c) {
     if (!is_floating(c.in[0].dtype())) return copy_into(c.out(0), c.in[0]);
-    dispatch_each(c.in[0].dtype(), [&]<class T>() {
+    dispatch_computed(c.in[0].dtype(), c.name(), [&]<class T>() {
         if constexpr (is_floating(dtype_of<T>)) {
             const double most = largest_floating(dtype_of<T>);
             auto or_else = [](const Value& v, double otherwise) {
@@ -311,6 +311,7 @@ void register_arithmetic(Table& t) {
         .onnx("-self")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))", "f(I(4))"});
     same_op<Abs, NumberTypes>(t, "abs")
+        .float8()
         .kernel(abs_kernel)
         .alias("absolute")
         .shape([](Call& c) {
@@ -565,17 +566,20 @@ void register_rounding(Table& t) {
 
 void register_predicates(Table& t) {
     predicate_op<IsNan, ComplexIsNan>(t, "isnan")
+        .float8()
         .doc("Whether elements are NaN, as bools.\n"
              ">>> weft.isnan(weft.tensor([1., float('nan')]))\n"
              "tensor([False,  True])")
         .onnx("IsNaN(self) if floating(self) else truth(self * 0)")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     predicate_op<IsInf, ComplexIsInf>(t, "isinf")
+        .float8()
         .doc("Whether elements are infinite.\n>>> weft.isinf(weft.tensor([1., float('inf')]))\n"
              "tensor([False,  True])")
         .onnx("IsInf(self) if floating(self) else truth(self * 0)")
         .samples({"f(T(2, 3))", "f(I(4))", "f(B(2))"});
     predicate_op<IsFinite, ComplexIsFinite>(t, "isfinite")
+        .float8()
         .doc("Whether elements are neither infinite nor NaN.\n"
              ">>> weft.isfinite(weft.tensor([1., float('nan')]))\ntensor([ True, False])")
         .onnx("Not(IsNaN(self * 0)) if floating(self) else truth(self * 0 + 1)")

@@ -55,13 +55,22 @@ bool becomes_first(DType first, const Tensor& t) {
     return category(t.dtype()) <= category(first) && t.dtype() != DType::Bool;
 }
 
-/// The last of the dtypes in the order of the enumerators: the unsigned ones are behind all others.
+/// The last of the dtypes in the order of the enumerators: the float8 ones are behind all others, and
+/// the unsigned ones behind all but these and complex32.
 DType last_dtype(const Call& c) {
     DType last = DType::Bool;
     for (int i = 0; i < c.inputs; ++i)
         if (c.in[i].defined()) last = std::max(last, c.in[i].dtype());
     for (int k = 0; k < c.outputs; ++k) last = std::max(last, c.out(k).dtype());
     return last;
+}
+
+/// Whether an operand or a result is of uint64.
+bool has_uint64(const Call& c) {
+    bool any = false;
+    for (int i = 0; i < c.inputs; ++i) any |= c.in[i].defined() && c.in[i].dtype() == DType::UInt64;
+    for (int k = 0; k < c.outputs; ++k) any |= c.out(k).dtype() == DType::UInt64;
+    return any;
 }
 
 /// The floating dtype in which the op computes, if it does: then uint64 may become of it first.
@@ -86,10 +95,8 @@ bool replace_uint64(const Call& c, std::vector<Tensor>& in) {
     DType computed;
     const bool pointwise = c.op->pointwise;
     const bool floating = computes_floating(c, computed);
-    WEFT_EXPECT(c.op->uint64 != Uint64::Refused || (pointwise && floating), NotImplemented,
-                c.name(), "a dtype that it computes",
-                text("uint64 (\"", c.name(), "_cpu\" not implemented for 'UInt64')"),
-                "convert with .to(dtype) first");
+    if (c.op->uint64 == Uint64::Refused && !(pointwise && floating))
+        fail_not_implemented(c.name(), DType::UInt64);
     const bool flips = c.op->uint64 == Uint64::Order && !floating;
     for (Tensor& t : in) {
         if (!t.defined() || category(t.dtype()) > Category::Integer) continue;
@@ -107,10 +114,10 @@ bool replace_uint64(const Call& c, std::vector<Tensor>& in) {
 void run_whole(Call& c) {
     std::vector<Tensor> in(c.in, c.in + c.inputs), out;
     const DType last = last_dtype(c);
-    if (is_wide_unsigned(last) && c.op->pointwise)
+    if (last >= DType::UInt16 && c.op->pointwise)
         promoted(c.in, c.inputs);  // comparisons have not asked for it, and there may be none
     const DType first = dtype_first(c);
-    const bool flipped = last == DType::UInt64 && replace_uint64(c, in);
+    const bool flipped = last >= DType::UInt64 && has_uint64(c) && replace_uint64(c, in);
     for (Tensor& t : in) t = wide(becomes_first(first, t) && !flipped ? as_dtype(t, first) : t);
     const OtherOperands widened_in(c, in.data());
     for (int k = 0; k < c.outputs; ++k) {
@@ -128,7 +135,19 @@ void run_whole(Call& c) {
     }
 }
 
-}  // namespace
+/// Whether the call asks for its result in another dtype than float8: then the op computes in that.
+bool asks_for_dtype(const Call& c) {
+    for (int k = 0; k < std::ssize(c.op->defaults); ++k)
+        if (c.attr(k).kind() == Value::Kind::DType && !is_float8(c.attr(k).as_dtype())) return true;
+    return false;
+}
+
+/// Throws where the call would compute in a float8 dtype.
+void refuse_float8(const Call& c) {
+    if (c.op->float8 || (c.op->every_dtype && !c.op->random)) return;
+    DType last = last_dtype(c);
+    if (is_float8(last) && !asks_for_dtype(c)) fail_not_implemented(c.name(), last);
+}
 
 void run_widened(Call& c) {
     if (!goes_in_blocks(c)) return run_whole(c);
@@ -143,6 +162,14 @@ void run_widened(Call& c) {
         run_whole(c);
     }
     c.out(0) = std::move(whole);
+}
+
+}  // namespace
+
+void run_narrow(Call& c) {
+    refuse_float8(c);
+    if (c.op->every_dtype) return c.op->kernel(c);
+    run_widened(c);
 }
 
 }  // namespace weft::ops

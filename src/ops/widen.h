@@ -4,8 +4,10 @@
 
 namespace weft::ops {
 
-/// Runs c's kernel on inputs converted to their wide dtypes; its results are converted into
-/// c.out(k), which have memory. Pointwise ops on large dense tensors go block by block.
-void run_widened(Call& c);
+/// Runs c's kernel where an operand or a result is narrow. One that takes wide dtypes alone gets its
+/// inputs converted to these; its results are converted into c.out(k), which have memory. Pointwise
+/// ops on large dense tensors go block by block. Throws NotImplemented for float8 dtypes in ops that
+/// would compute in them (Note [Float8]).
+void run_narrow(Call& c);
 
 }  // namespace weft::ops

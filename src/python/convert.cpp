@@ -243,8 +243,8 @@ T read_number(PyObject* o) {
         if (is_tensor(o)) return kernels::convert<T>(reading(o).item_complex());
         Py_complex v = PyComplex_AsCComplex(o);
         if (v.real == -1 && PyErr_Occurred()) throw PythonError{};
-        return {static_cast<Part>(v.real), static_cast<Part>(v.imag)};
-    } else if constexpr (kernels::is_half<T>) {
+        return {kernels::convert<Part>(v.real), kernels::convert<Part>(v.imag)};
+    } else if constexpr (kernels::is_half<T> || kernels::is_float8<T>) {
         return kernels::convert<T>(read_number<double>(o));
     } else {
         return read_real<T>(o);
@@ -517,11 +517,11 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         if (requires_grad(t))
             fail_buffer("[buffer] expected a tensor outside the graph, got one that requires grad. "
                         "Hint: use tensor.detach()");
-        if (t.dtype() == DType::BFloat16)
-            fail(ErrorKind::Type, "buffer", "a dtype that NumPy has",
-                 "bfloat16 (Got unsupported "
-                 "ScalarType BFloat16)",
-                 "convert with .float() first");
+        if (!*info(t.dtype()).letter)
+            fail(
+                ErrorKind::Type, "buffer", "a dtype that NumPy has",
+                text(name(t.dtype()), " (Got unsupported ScalarType ", scalar_name(t.dtype()), ")"),
+                "convert with .float() first");
         bool strided = (flags & PyBUF_STRIDES) == PyBUF_STRIDES;
         bool row_major = (flags & PyBUF_C_CONTIGUOUS) == PyBUF_C_CONTIGUOUS ||
                          (flags & PyBUF_ANY_CONTIGUOUS) == PyBUF_ANY_CONTIGUOUS;

@@ -65,6 +65,8 @@ PyObject* py_set_default_dtype(PyObject*, PyObject* o) {
         WEFT_EXPECT(to_dtype(o, t) && is_floating(t), Type, "set_default_dtype", "another dtype",
                     text(Py_TYPE(o)->tp_name, to_dtype(o, t) ? " (" : " (invalid dtype object: ",
                          "only floating-point types are supported as the default type)"));
+        WEFT_EXPECT(!is_float8(t), Type, "set_default_dtype", "a dtype that ops compute in",
+                    text(name(t), " (couldn't find storage object ", scalar_name(t), "Storage)"));
         deferred::Batcher::current().note_dtype();
         ops::default_dtype = t;
         return Py_NewRef(Py_None);

@@ -79,7 +79,8 @@ PyObject* live_units(PyObject*, PyObject* args) {
         if (t.has(kPending) || sparse::is(t) || !is_floating(t.dtype())) return Py_NewRef(Py_None);
         WEFT_EXPECT(dim >= levels && dim < t.ndim(), Index, "_live_units", "a dim of the tensor",
                     std::to_string(dim));
-        const Tensor dense = ops::as_contiguous(t);
+        const Tensor dense =
+            ops::as_contiguous(t, is_float8(t.dtype()) ? DType::Float32 : t.dtype());
         const int64_t units = t.size(dim);
         int64_t inner = 1;
         for (int d = dim + 1; d < t.ndim(); ++d) inner *= t.size(d);
@@ -88,7 +89,7 @@ PyObject* live_units(PyObject*, PyObject* args) {
         std::fill_n(marks, units, 0);
         const int64_t places = units ? t.numel() / units : 0;
         if (places == 0) return Py_BuildValue("(LO)", 0LL, live.get());
-        if (t.dtype() == DType::Float32) mark_live<float>(dense, units, inner, marks);
+        if (dense.dtype() == DType::Float32) mark_live<float>(dense, units, inner, marks);
         else if (t.dtype() == DType::Float64) mark_live<double>(dense, units, inner, marks);
         else if (t.dtype() == DType::Float16) mark_live<Half>(dense, units, inner, marks);
         else mark_live<BFloat16>(dense, units, inner, marks);

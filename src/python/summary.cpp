@@ -32,7 +32,7 @@ std::vector<std::string> summary_of(const Tensor& t) {
     static const ops::Function abs{"abs"};
     const bool complex = is_complex(t.dtype());
     Tensor values = complex ? abs(t) : t;
-    if (!is_floating(values.dtype()) || !values.contiguous())
+    if (!is_wide_floating(values.dtype()) || !values.contiguous())
         values = ops::to(values, DType::Float64);
     const watch::Statistics s = watch::statistics_of(values, 0, values.numel());
     std::vector<std::string> out;

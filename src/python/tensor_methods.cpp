@@ -73,7 +73,8 @@ PyObject* to_list(const Tensor& t, int d, int64_t offset) {
             if constexpr (std::is_same_v<T, uint64_t>) return PyLong_FromUnsignedLongLong(v);
             else if constexpr (std::is_integral_v<T>) return PyLong_FromLongLong(v);
             else if constexpr (kernels::is_complex_v<T>)
-                return PyComplex_FromDoubles(v.real(), v.imag());
+                return PyComplex_FromDoubles(kernels::convert<double>(v.real()),
+                                             kernels::convert<double>(v.imag()));
             else return PyFloat_FromDouble(kernels::convert<double>(v));
         });
     }

@@ -30,7 +30,7 @@ PyObject* dtype_is_complex(PyObject* self, void*) {
 }
 PyObject* dtype_is_signed(PyObject* self, void*) {
     DType t = reinterpret_cast<PyDType*>(self)->type;
-    return PyBool_FromLong(t != DType::Bool && !is_unsigned(t));
+    return PyBool_FromLong(t != DType::Bool && !is_unsigned(t) && t != DType::Float8E8M0FNU);
 }
 PyObject* dtype_to_real(PyObject* self, PyObject*) {
     DType t = reinterpret_cast<PyDType*>(self)->type;
@@ -38,9 +38,11 @@ PyObject* dtype_to_real(PyObject* self, PyObject*) {
 }
 PyObject* dtype_to_complex(PyObject* self, PyObject*) {
     DType t = reinterpret_cast<PyDType*>(self)->type;
-    if (!is_inexact(t)) {
+    if (!is_inexact(t) || is_float8(t)) {
         PyErr_Format(PyExc_RuntimeError,
-                     "[to_complex] expected a floating or complex dtype, got %s", name(t).data());
+                     "[to_complex] expected a floating or complex dtype, got %s (Unknown Complex "
+                     "ScalarType for %s)",
+                     name(t).data(), scalar_name(t).data());
         return nullptr;
     }
     return Py_NewRef(dtype_object(complex_dtype(t)));

@@ -5,12 +5,23 @@
 namespace weft {
 namespace {
 
-enum Code : uint8_t { kInt, kUInt, kFloat, kBFloat = 4, kComplex, kBool };
+enum Code : uint8_t {
+    kInt,
+    kUInt,
+    kFloat,
+    kBFloat = 4,
+    kComplex,
+    kBool,
+    kFloat8 = 10,  ///< and those behind it, in the order of DType
+};
 
 constexpr Code code_of(DType t) {
     if (t == DType::Bool) return kBool;
     if (is_unsigned(t)) return kUInt;
     if (t == DType::BFloat16) return kBFloat;
+    if (is_float8(t))
+        return static_cast<Code>(kFloat8 + static_cast<int>(t) -
+                                 static_cast<int>(DType::Float8E4M3FN));
     return is_complex(t) ? kComplex : is_floating(t) ? kFloat : kInt;
 }
 

@@ -52,7 +52,7 @@ public:
     void observe(T value) {
         if constexpr (kFloating) {
             if (!counts(value)) return;
-            double size = std::abs(as_double(value));
+            double size = std::abs(value);
             smallest_ = seen_ ? std::min(smallest_, size) : size;
             largest_ = seen_ ? std::max(largest_, size) : size;
             seen_ = true;
@@ -81,22 +81,21 @@ public:
     }
 
 private:
-    static constexpr bool kFloating = std::is_floating_point_v<T> || kernels::is_half<T>;
+    static constexpr bool kFloating = std::is_floating_point_v<T>;
     /// Sign, 309 digits, point.
     static constexpr size_t kLongestFixed = 311;
 
     static bool counts(T value) {
-        if constexpr (kFloating) return std::isfinite(as_double(value)) && as_double(value) != 0;
+        if constexpr (kFloating) return std::isfinite(value) && value != 0;
         return true;
     }
-    static double as_double(T value) { return kernels::convert<double>(value); }
 
     /// Valid until the next call.
     std::string_view write(T value) {
         if constexpr (std::is_same_v<T, bool>) {
             return value ? "True" : "False";
         } else if constexpr (kFloating) {
-            return write_floating(as_double(value));
+            return write_floating(value);
         } else {
             buffer_.resize(std::numeric_limits<T>::digits10 + 2);
             return finish(std::to_chars(buffer_.data(), buffer_.data() + buffer_.size(), value));
@@ -167,9 +166,19 @@ private:
     ElementFormat<T> real_, imag_;
 };
 
+/// What elements are shown as: floating ones as doubles, which hold them all.
+template <class T>
+constexpr auto shown_type() {
+    if constexpr (kernels::is_complex_v<T>) return std::complex<double>();
+    else if constexpr (std::is_integral_v<T>) return T();
+    else return double();
+}
+
 /// Writes the nested brackets of one tensor.
 template <class T>
 class BodyWriter {
+    using Element = decltype(shown_type<T>());
+
 public:
     BodyWriter(const FormatView& view, const FormatOptions& options, std::string& out)
         : data_(static_cast<const T*>(view.data)), view_(view), options_(options),
@@ -177,21 +186,22 @@ public:
           out_(out) {}
 
     void write(int64_t indent) {
-        visit(0, 0, [&](T value) { element_.observe(value); });
+        visit(0, 0, [&](Element value) { element_.observe(value); });
         element_.decide();
-        visit(0, 0, [&](T value) { element_.fit(value); });
+        visit(0, 0, [&](Element value) { element_.fit(value); });
         write_dim(0, 0, indent);
     }
 
 private:
     size_t rank() const { return view_.shape.size(); }
+    Element at(int64_t offset) const { return kernels::convert<Element>(data_[offset]); }
 
     Shown shown(size_t dim) const { return {view_.shape[dim], summarize_, options_.edgeitems}; }
 
     /// Calls `f` with every element that is shown. Depth is the number of dims.
     template <class F>
     void visit(size_t dim, int64_t offset, const F& f) const {
-        if (dim == rank()) return f(data_[offset]);
+        if (dim == rank()) return f(at(offset));
         Shown range = shown(dim);
         int64_t stride = view_.strides[dim];
         for (int64_t i = 0; i < range.head; ++i) visit(dim + 1, offset + i * stride, f);
@@ -201,7 +211,7 @@ private:
     }
 
     void write_dim(size_t dim, int64_t offset, int64_t indent) {
-        if (dim == rank()) return element_.append(out_, data_[offset]);
+        if (dim == rank()) return element_.append(out_, at(offset));
         out_ += '[';
         if (dim + 1 == rank()) {
             write_row(offset, indent);
@@ -229,7 +239,7 @@ private:
         auto write_range = [&](int64_t from, int64_t to) {
             for (int64_t i = from; i < to; ++i) {
                 separate();
-                element_.append(out_, data_[offset + i * view_.strides[dim]]);
+                element_.append(out_, at(offset + i * view_.strides[dim]));
             }
         };
         write_range(0, range.head);
@@ -270,7 +280,7 @@ private:
     const FormatView& view_;
     const FormatOptions& options_;
     bool summarize_;
-    ElementFormat<T> element_;
+    ElementFormat<Element> element_;
     std::string& out_;
 };
 

@@ -160,8 +160,10 @@ double norm_of(const Tensor& t) {
             return std::sqrt(squares_of<double>(dense, n));
         case DType::Float16:
             return std::sqrt(squares_of<Half>(dense, n));
-        default:
+        case DType::BFloat16:
             return std::sqrt(squares_of<BFloat16>(dense, n));
+        default:
+            return std::sqrt(squares_of<float>(ops::as_contiguous(t, DType::Float32), n));
     }
 }
 

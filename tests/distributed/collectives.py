@@ -137,7 +137,7 @@ def check_large(rank, size):
 
 
 def check_all_gather(rank, size):
-    for kind in [*ALL, weft.complex32] if hasattr(weft, "complex32") else ALL:
+    for kind in [*ALL, weft.complex32]:
         x = weft.full((2, 2), rank + 1).to(kind)
         whole = weft.zeros(2 * size, 2, dtype=kind)
         dist.all_gather_into_tensor(whole, x)

@@ -136,7 +136,6 @@ BAD = {
     "bytes missing": file_of({"a": entry()}, bytes(7)),
     "metadata of numbers": file_of({"__metadata__": {"a": 1}}),
     "metadata a list": file_of({"__metadata__": []}),
-    "a dtype weft lacks": file_of({"a": entry("F8_E8M0", (8,))}, bytes(8)),
 }
 
 

@@ -123,7 +123,7 @@ def shown(lib, text, name, **more):
 def agree(got, expected):
     if got == "!NotImplementedError" and expected == "!RuntimeError":
         return True  # caught by whoever expects PyTorch's
-    return got == expected or "complex32" in expected  # weft has none
+    return got == expected
 
 
 def differences(torch, cases):

@@ -24,9 +24,6 @@ MODULES = (
 LAZY = {
     "weft._checkpoint.streams": ("PyTorchFileReader", "PyTorchFileWriter"),
     "weft.base.absent": ("get_device_module",),
-    "weft.base.absent_dtypes": (
-        "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2", "float8_e5m2fnuz",
-    ),
     "weft.base.streams": ("Event", "Stream"),
     "weft.base.symbols": (
         "SymBool", "SymFloat", "SymInt", "sym_float", "sym_fresh_size", "sym_int", "sym_ite",

@@ -10,9 +10,9 @@ from weft import _C
 __all__ = [
     "AcceleratorError", "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
     "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError", "ShortTensor",
-    "cdouble", "cfloat", "channels_last", "channels_last_3d", "contiguous_format", "double", "e",
-    "float", "half", "inf", "int", "jagged", "layout", "long", "memory_format", "nan", "pi",
-    "preserve_format", "short", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
+    "cdouble", "cfloat", "chalf", "channels_last", "channels_last_3d", "contiguous_format",
+    "double", "e", "float", "half", "inf", "int", "jagged", "layout", "long", "memory_format",
+    "nan", "pi", "preserve_format", "short", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
     "sparse_csr", "strided",
 ]  # fmt: skip
 
@@ -65,6 +65,7 @@ int = _C.int32  # noqa: A001
 short = _C.int16
 cfloat = _C.complex64
 cdouble = _C.complex128
+chalf = _C.complex32
 
 
 class OutOfMemoryError(RuntimeError):

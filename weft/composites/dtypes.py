@@ -9,7 +9,6 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor, dtype, get_default_dtype
-from weft.base.absent_dtypes import AbsentDtype
 from weft.base.checks import also_named, checked
 from weft.base.device import device, is_meta
 from weft.base.forms import category, expect, method
@@ -92,18 +91,22 @@ class finfo:
         _C.bfloat16: (16, 2.0**-7, 3.3895313892515355e38, 2.0**-126, 1e-02),
         _C.float32: (32, 2.0**-23, 3.4028234663852886e38, 2.0**-126, 1e-06),
         _C.float64: (64, 2.0**-52, 1.7976931348623157e308, 2.0**-1022, 1e-15),
+        _C.float8_e4m3fn: (8, 2.0**-3, 448.0, 2.0**-6, 1.0),
+        _C.float8_e4m3fnuz: (8, 2.0**-3, 240.0, 2.0**-7, 1.0),
+        _C.float8_e5m2: (8, 2.0**-2, 57344.0, 2.0**-14, 1.0),
+        _C.float8_e5m2fnuz: (8, 2.0**-3, 57344.0, 2.0**-15, 1.0),
+        _C.float8_e8m0fnu: (8, 1.0, 2.0**127, 2.0**-127, 1.0),
     }
 
-    def __init__(self, type: dtype | AbsentDtype | None = None) -> None:
+    def __init__(self, type: dtype | None = None) -> None:
         type = get_default_dtype() if type is None else type
-        if not isinstance(type, AbsentDtype):
-            expect("finfo", type, dtype, "a dtype")
-            type = type.to_real()
-        limits = type.limits if isinstance(type, AbsentDtype) else self._limits.get(type)
+        expect("finfo", type, dtype, "a dtype")
+        type = type.to_real()
+        limits = self._limits.get(type)
         if limits is None:
             raise TypeError(f"[finfo] expected a floating dtype, got {type}")
         self.bits, self.eps, self.max, self.tiny, self.resolution = limits
-        self.min = -self.max
+        self.min = -self.max if type.is_signed else self.tiny
         self.smallest_normal = self.tiny
         self.dtype = dtype_name(type)
 
@@ -258,6 +261,9 @@ _converter("cfloat", _C.complex64)
 _converter("cdouble", _C.complex128)
 
 
+_converter("chalf", _C.complex32)
+
+
 _TYPE_NAMES = {
     "torch.FloatTensor": _C.float32,
     "torch.DoubleTensor": _C.float64,
@@ -272,8 +278,14 @@ _TYPE_NAMES = {
     "torch.UInt64Tensor": _C.uint64,
     "torch.HalfTensor": _C.float16,
     "torch.BFloat16Tensor": _C.bfloat16,
+    "torch.ComplexHalfTensor": _C.complex32,
     "torch.ComplexFloatTensor": _C.complex64,
     "torch.ComplexDoubleTensor": _C.complex128,
+    "torch.Float8_e4m3fnTensor": _C.float8_e4m3fn,
+    "torch.Float8_e4m3fnuzTensor": _C.float8_e4m3fnuz,
+    "torch.Float8_e5m2Tensor": _C.float8_e5m2,
+    "torch.Float8_e5m2fnuzTensor": _C.float8_e5m2fnuz,
+    "torch.Float8_e8m0fnuTensor": _C.float8_e8m0fnu,
 }
 
 

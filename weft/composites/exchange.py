@@ -137,8 +137,10 @@ def frombuffer(
             f"[frombuffer] expected {count} elements of {item} bytes, got {left} bytes after the "
             "offset"
         )
-    brief = dtype is weft.bfloat16
-    kind = "int16" if brief else dtype_name(dtype)
+    carriers = {weft.bfloat16: "int16", weft.complex32: "int32"}
+    small = dtype.is_floating_point and item == 1  # NumPy has no float8
+    brief = small or dtype in carriers
+    kind = "int8" if small else carriers.get(dtype, dtype_name(dtype))
     part = np.frombuffer(buffer, kind, left // item if count < 0 else count, offset)
     out = weft.from_numpy(part if part.flags.writeable else part.copy())
     out = out.view(dtype) if brief else out

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import weft
-from weft.onnx.errors import NeedsKnown
+from weft.onnx.errors import NeedsKnown, NotOnnx
 
 if TYPE_CHECKING:
     from weft.onnx.builder import Builder
@@ -35,19 +35,26 @@ def onnx_package() -> Any:
         ) from None
 
 
+class _ByDtype(dict[Any, Any]):
+    """What ONNX has for a dtype; asking for another raises NotOnnx."""
+
+    def __missing__(self, dtype: Any) -> Any:
+        raise NotOnnx(f"a tensor of {dtype}")
+
+
 # TensorProto's numbers.
-ELEM = {
+ELEM = _ByDtype({
     weft.float32: 1, weft.uint8: 2, weft.int8: 3, weft.uint16: 4, weft.int16: 5, weft.int32: 6,
     weft.int64: 7, weft.bool: 9, weft.float16: 10, weft.float64: 11, weft.uint32: 12,
     weft.uint64: 13, weft.complex64: 14, weft.complex128: 15, weft.bfloat16: 16,
-}  # fmt: skip
+})  # fmt: skip
 DTYPE = {number: dtype for dtype, number in ELEM.items()}
-NUMPY = {
+NUMPY = _ByDtype({
     weft.float32: np.float32, weft.uint8: np.uint8, weft.int8: np.int8, weft.uint16: np.uint16,
     weft.int16: np.int16, weft.int32: np.int32, weft.int64: np.int64, weft.bool: np.bool_,
     weft.float16: np.float16, weft.float64: np.float64, weft.uint32: np.uint32,
     weft.uint64: np.uint64, weft.complex64: np.complex64, weft.complex128: np.complex128,
-}  # fmt: skip
+})  # fmt: skip
 
 
 class Value:

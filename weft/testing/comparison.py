@@ -15,6 +15,7 @@ _TOLERANCES = {
     weft.bfloat16: (1.6e-2, 1e-5),
     weft.float32: (1.3e-6, 1e-5),
     weft.float64: (1e-7, 1e-7),
+    weft.complex32: (1e-3, 1e-5),
     weft.complex64: (1.3e-6, 1e-5),
     weft.complex128: (1e-7, 1e-7),
 }
@@ -75,7 +76,11 @@ def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options) -> Non
     rtol, atol = options.tolerances(actual.dtype, expected.dtype)
     kind = weft.promote_types(actual.dtype, expected.dtype)
     actual, expected = actual.detach().to(kind), expected.detach().to(kind)
-    if kind not in _TOLERANCES:
+    if kind is weft.complex32:
+        actual, expected = actual.to(weft.complex64), expected.to(weft.complex64)
+    elif kind.is_floating_point and kind.itemsize == 1:
+        return _compare_float8(actual, expected, rtol, atol, options)
+    elif kind not in _TOLERANCES:
         wide = weft.bool if kind is weft.bool else weft.int64
         actual, expected = actual.to(wide), expected.to(wide)
     close = weft.isclose(actual, expected, rtol, atol, options.nan)
@@ -105,6 +110,38 @@ def _compare_tensors(actual: Tensor, expected: Tensor, options: _Options) -> Non
              (f"Greatest absolute difference: {most} at index {at}", atol),
              (f"Greatest relative difference: {share} at index {share_at}", rtol)]  # fmt: skip
     raise _Mismatch(_report("Tensor-likes", pairs, rtol, atol))
+
+
+def _compare_float8(
+    actual: Tensor, expected: Tensor, rtol: float, atol: float, options: _Options
+) -> None:
+    """Floats of 8 bits have to be equal: no tolerance would tell anything of them."""
+    if rtol or atol:
+        raise _Mismatch(
+            f"Rtol={rtol} and atol={atol} are not supported for bitwise comparison of low "
+            "dimensional floats. Please use rtol=0.0 and atol=0.0."
+        )
+    actual, expected = actual.float(), expected.float()
+    same = actual == expected
+    if options.nan:
+        same |= actual.isnan() & expected.isnan()
+    count, total = int((~same).sum()), same.numel()
+    if not count:
+        return
+    if not same.dim():
+        a, e = actual.item(), expected.item()
+        difference = abs(a - e)
+        share = difference / abs(e) if e else float("inf")
+        pairs = [(f"Expected {e} but got {a}.", None),
+                 (f"Absolute difference: {difference}", None),
+                 (f"Relative difference: {share}", None)]  # fmt: skip
+        raise _Mismatch(_report("Scalars", pairs, 0, 0))
+    place = tuple(int(i) for i in (~same).nonzero()[0])
+    raise _Mismatch(
+        f"Tensor-likes are not 'equal'!\n\nMismatched elements: {count} / {total} "
+        f"({count / total:.1%})\nThe first mismatched element is at index "
+        f"{place}."
+    )
 
 
 _KINDS = {bool: weft.bool, int: weft.int64, float: weft.float64, complex: weft.complex128}
