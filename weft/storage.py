@@ -173,6 +173,32 @@ class _Storage:
             return self
         return type(self)._of(self._all().to(device, non_blocking=non_blocking))
 
+    def resizable(self) -> bool:
+        """Whether the size may change: that of memory that another library lent may not."""
+        return bool(_C._is_resizable(self._tensor))
+
+    def resize_(self: _S, size: int) -> _S:
+        """Sets the number of elements. Tensors over the memory keep their shapes: what is cut off
+        below them is given back, and reads as anything until `resize_` brings it back.
+
+        Args:
+            size: how many. More than the memory ever had only where one tensor lies in it.
+
+        Raises: RuntimeError for memory of another library, for a negative size, and for more than
+        several tensors can share.
+
+        >>> s = weft.ones(4).untyped_storage()
+        >>> s.resize_(0).nbytes(), s.resize_(16).nbytes()
+        (0, 16)
+        """
+        if not isinstance(size, int):
+            raise RuntimeError(
+                f"[resize_] expected an int, got {type(size).__name__} (resize_ expects an int, "
+                f"but got {type(size).__name__})"
+            )
+        _C._resize_storage(self._tensor, size * self.element_size())
+        return self
+
     def is_shared(self) -> bool:
         """Whether other processes see what is written here."""
         return self._tensor.is_shared()

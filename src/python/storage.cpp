@@ -1,4 +1,5 @@
 /// Tensors laid over memory that is there: what files, shared memory and pickles are read into.
+#include <cstring>
 #include <limits>
 
 #include "python/object.h"
@@ -80,8 +81,47 @@ PyObject* over(PyObject*, PyObject* args) {
     });
 }
 
-PyMethodDef functions[] = {{"_over", over, METH_VARARGS, "A tensor over memory that is there."},
-                           {}};
+/// Another, larger storage for the only tensor over its own, with what that holds.
+void move_to_larger(const Tensor& t, int64_t bytes) {
+    Storage& old = *t.storage();
+    Tensor larger = t.has(kMeta) ? Tensor::layout(DType::UInt8, Dims{bytes})
+                                 : Tensor::empty(DType::UInt8, Dims{bytes});
+    if (t.has(kMeta)) larger.allocate_meta();
+    else std::memcpy(larger.bytes(), old.data, static_cast<size_t>(old.bytes));
+    t.share(larger, t.bytes() - old.data);
+}
+
+/// _resize_storage(tensor, bytes): sets the size of the tensor's whole storage.
+PyObject* resize_storage(PyObject*, PyObject* args) {
+    PyObject* o;
+    long long bytes;
+    if (!PyArg_ParseTuple(args, "OL", &o, &bytes)) return nullptr;
+    return guarded([&] {
+        constexpr const char* who = "resize_";
+        const Tensor t = unwrap(o);
+        WEFT_EXPECT(bytes >= 0, Runtime, who, "at least 0 bytes", text(bytes));
+        WEFT_EXPECT(is_resizable(*t.storage()), Runtime, who, "memory of weft's own",
+                    "a storage over that of another library (Trying to resize storage that is not "
+                    "resizable)");
+        if (!resize(*t.storage(), bytes)) {
+            WEFT_EXPECT(t.storage()->refs == 1, Runtime, who,
+                        "a size that its memory had before, as several tensors lie there",
+                        text(bytes, " bytes"), "clone the tensors into a storage of that size");
+            move_to_larger(t, bytes);
+        }
+        return Py_NewRef(Py_None);
+    });
+}
+
+PyObject* storage_is_resizable(PyObject*, PyObject* o) {
+    return guarded([&] { return PyBool_FromLong(is_resizable(*unwrap(o).storage())); });
+}
+
+PyMethodDef functions[] = {
+    {"_over", over, METH_VARARGS, "A tensor over memory that is there."},
+    {"_resize_storage", resize_storage, METH_VARARGS, "Sets the size of a tensor's storage."},
+    {"_is_resizable", storage_is_resizable, METH_O, "Whether the size of its storage may change."},
+    {}};
 
 }  // namespace
 

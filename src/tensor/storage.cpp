@@ -9,6 +9,7 @@
 #include "tensor/storage.h"
 
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <bit>
@@ -231,6 +232,39 @@ Ref<Storage> meta_storage(int64_t bytes) {
     }
     storage->meta = 1;
     return storage;
+}
+
+namespace {
+
+/// The bytes that a storage may have where it lies; -1 of memory that somebody lent.
+int64_t room_of(const Storage& storage) {
+    if (storage.block) return storage.block - static_cast<int64_t>(sizeof(Storage));
+    if (!storage.meta) return -1;
+    return static_cast<int64_t>(static_cast<const Addresses*>(storage.owner)->bytes);
+}
+
+/// Gives whole pages from `begin` to `end` back to the system; they read as zeros then.
+void drop_pages(const char* begin, const char* end) {
+    const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE));
+    const uintptr_t first = (reinterpret_cast<uintptr_t>(begin) + page - 1) & -page;
+    const uintptr_t last = reinterpret_cast<uintptr_t>(end) & -page;
+    if (first < last) madvise(reinterpret_cast<void*>(first), last - first, MADV_DONTNEED);
+}
+
+}  // namespace
+
+bool is_resizable(const Storage& storage) { return room_of(storage) >= 0; }
+
+bool resize(Storage& storage, int64_t bytes) {
+    if (bytes > room_of(storage)) return false;
+    if (bytes < storage.bytes) drop_pages(storage.data + bytes, storage.data + storage.bytes);
+    if (storage.block) {
+        MemoryStats& stats = detail::blocks->stats;
+        stats.current += bytes - storage.bytes;
+        stats.peak = std::max(stats.peak, stats.current);
+    }
+    storage.bytes = bytes;
+    return true;
 }
 
 void detail::release_slow(Storage* storage) {

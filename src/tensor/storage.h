@@ -155,6 +155,12 @@ Ref<Storage> meta_storage(int64_t bytes);
 /// Memory of somebody else; `give_back(owner)` runs when the last reference goes.
 Ref<Storage> borrow_storage(void* data, int64_t bytes, void (*give_back)(void*), void* owner);
 
+/// Whether its size may change: that of lent memory may not.
+bool is_resizable(const Storage& storage);
+/// Sets the number of bytes where the storage lies, which tensors over it may go on to use: what is cut
+/// off goes back to the system and reads as anything. False if there is no room for more.
+bool resize(Storage& storage, int64_t bytes);
+
 MemoryStats memory_stats();
 void reset_peak_memory();
 /// Returns the kept bytes to the system.

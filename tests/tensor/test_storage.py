@@ -178,3 +178,58 @@ def test_a_tensor_over_a_file(torch, tmp_path):
     assert weft.from_file(path).shape == (0,)
     with pytest.raises(NotImplementedError, match="meta"):
         weft.from_file(path, size=1, device="meta")
+
+
+def test_a_storage_is_emptied_and_brought_back_under_its_tensors(torch):
+    told = []
+    for t in (weft, torch):
+        x = t.arange(100000.0)
+        y, s = x[50000:], x.untyped_storage()
+        s.resize_(8)
+        sizes = [s.nbytes(), s.size(), tuple(x.shape), s.resizable()]
+        s.resize_(400000)
+        kept = x[:2].tolist()
+        x.copy_(t.ones(100000))
+        s.resize_(0)
+        sizes += [s.nbytes(), s.data_ptr()]
+        s.resize_(400000)
+        y.fill_(3)
+        told.append((sizes, kept, s.nbytes(), x[50000:].sum().item(), y.shape))
+    assert told[0] == told[1]
+
+
+def test_a_storage_grows_where_one_tensor_lies(torch):
+    for t in (weft, torch):
+        s = t.UntypedStorage([1, 2, 3])
+        assert s.resize_(5000) is s and s.nbytes() == 5000 and s.tolist()[:3] == [1, 2, 3]
+        typed = t.ones(3).storage()
+        typed.resize_(2000)
+        assert typed.size() == 2000 and typed.resizable()
+        meta = t.ones(3, device="meta").untyped_storage()
+        assert meta.resize_(100000).nbytes() == 100000 and meta.resize_(4).nbytes() == 4
+    x = weft.ones(3)
+    y = x[1:]
+    with pytest.raises(RuntimeError, match="a size that its memory had before"):
+        x.untyped_storage().resize_(5000)
+    assert y.tolist() == [1, 1]
+
+
+def test_what_resize_refuses(torch):
+    import numpy as np
+
+    for t in (weft, torch):
+        lent = t.from_numpy(np.ones(3)).untyped_storage()
+        assert not lent.resizable()
+        with pytest.raises(RuntimeError, match="Trying to resize storage that is not resizable"):
+            lent.resize_(0)
+        with pytest.raises(RuntimeError, match="resize_ expects an int"):
+            t.ones(2).untyped_storage().resize_(2.5)
+        with pytest.raises(RuntimeError):
+            t.ones(2).untyped_storage().resize_(-1)
+
+
+def test_memory_of_an_emptied_storage_is_not_counted():
+    before = weft.memory.allocated()
+    x = weft.zeros(1 << 20)
+    x.untyped_storage().resize_(0)
+    assert weft.memory.allocated() - before < 1 << 20
