@@ -39,7 +39,11 @@ LAZY = {
         "_assert", "_check", "_check_index", "_check_is_size", "_check_not_implemented",
         "_check_type", "_check_value", "cond", "while_loop",
     ),
+    "weft.composites.fake_quantize": (
+        "fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine",
+    ),
     "weft.composites.older": ("triangular_solve",),
+    "weft.composites.segments": ("segment_reduce",),
     "weft.experiments": ("experiment",),
     "weft.func": ("vmap",),
     "weft.futures": ("Future",),
