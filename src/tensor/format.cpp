@@ -166,22 +166,29 @@ private:
     ElementFormat<T> real_, imag_;
 };
 
-/// What elements are shown as: floating ones as doubles, which hold them all.
+/// What elements of a dtype are shown as: the type that holds all of their kind.
 template <class T>
 constexpr auto shown_type() {
     if constexpr (kernels::is_complex_v<T>) return std::complex<double>();
-    else if constexpr (std::is_integral_v<T>) return T();
-    else return double();
+    else if constexpr (!std::is_integral_v<T>) return double();
+    else if constexpr (std::is_same_v<T, bool> || std::is_same_v<T, uint64_t>) return T();
+    else return int64_t();
+}
+/// Element `i` of a dtype's memory.
+template <class Element>
+using Reader = Element (*)(const void* data, int64_t i);
+template <class T, class Element>
+Element read_element(const void* data, int64_t i) {
+    return kernels::convert<Element>(static_cast<const T*>(data)[i]);
 }
 
 /// Writes the nested brackets of one tensor.
-template <class T>
+template <class Element>
 class BodyWriter {
-    using Element = decltype(shown_type<T>());
-
 public:
-    BodyWriter(const FormatView& view, const FormatOptions& options, std::string& out)
-        : data_(static_cast<const T*>(view.data)), view_(view), options_(options),
+    BodyWriter(const FormatView& view, Reader<Element> read, const FormatOptions& options,
+               std::string& out)
+        : read_(read), view_(view), options_(options),
           summarize_(count_elements("print", view.shape) > options.threshold), element_(options),
           out_(out) {}
 
@@ -194,7 +201,7 @@ public:
 
 private:
     size_t rank() const { return view_.shape.size(); }
-    Element at(int64_t offset) const { return kernels::convert<Element>(data_[offset]); }
+    Element at(int64_t offset) const { return read_(view_.data, offset); }
 
     Shown shown(size_t dim) const { return {view_.shape[dim], summarize_, options_.edgeitems}; }
 
@@ -276,7 +283,7 @@ private:
         out_.append(breaks, '\n').append(indent + 1, ' ');
     }
 
-    const T* data_;
+    Reader<Element> read_;
     const FormatView& view_;
     const FormatOptions& options_;
     bool summarize_;
@@ -370,8 +377,10 @@ std::string format_tensor(const FormatView& view, std::string_view prefix,
     if (is_empty(view.shape)) {
         out += "[]";
     } else {
-        dispatch_each(view.dtype,
-                      [&]<class T>() { BodyWriter<T>(view, options, out).write(indent); });
+        dispatch_each(view.dtype, [&]<class T>() {
+            using Element = decltype(shown_type<T>());
+            BodyWriter<Element>(view, read_element<T, Element>, options, out).write(indent);
+        });
     }
     append_suffixes(out, suffixes, indent, options.linewidth);
     return out;

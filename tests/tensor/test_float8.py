@@ -275,3 +275,35 @@ def test_programs_and_compiled_functions_carry_float8():
 
     x = weft.tensor([0.3, 500.0])
     assert weft.compile(f)(x).tolist() == f(x).tolist() == [0.625, 896.0]
+
+
+@pytest.mark.parametrize("name", DTYPES)
+def test_onnx_refuses_them_by_name(name, tmp_path):
+    pytest.importorskip("onnx")
+
+    class Weighted(weft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = weft.nn.Buffer(weft.ones(2).to(getattr(weft, name)))
+
+        def forward(self, x):
+            return x * self.w.to(weft.float32)
+
+    with pytest.raises(weft.onnx.OnnxExporterError, match=f"a tensor of torch.{name}"):
+        weft.onnx.export(Weighted(), (weft.ones(2),), tmp_path / "w.onnx")
+
+
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu"])
+def test_saved_programs_hold_float8(name, tmp_path):
+    class Weighted(weft.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = weft.nn.Buffer(weft.tensor([1.0, 4.0]).to(getattr(weft, name)))
+
+        def forward(self, x):
+            return (x * self.w.float()).to(weft.float8_e5m2).float()
+
+    x = weft.tensor([0.3, 2.0])
+    weft.export.save(weft.export.export(Weighted(), (x,)), tmp_path / "p.weft")
+    again = weft.export.load(tmp_path / "p.weft")
+    assert again.module()(x).tolist() == Weighted()(x).tolist() == [0.3125, 8.0]

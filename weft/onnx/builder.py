@@ -67,6 +67,7 @@ class Builder:
     def literal(self, tensor: weft.Tensor) -> Value:
         """A tensor that is known while the model is written, as a constant."""
         plain = tensor.float() if tensor.dtype == weft.bfloat16 else tensor
+        _ = NUMPY[plain.dtype]  # raises before the memory is asked for
         return self.const(plain.detach().numpy(), tensor.dtype)
 
     def weight(self, tensor: weft.Tensor, name: str, kind: str) -> Value:
@@ -76,9 +77,10 @@ class Builder:
         if found is None:
             self.model.held.append(tensor)
             plain = tensor.detach()
+            elem = ELEM[plain.dtype]
             if plain.dtype == weft.bfloat16:
                 made = onnx_package().helper.make_tensor(
-                    self.model.name(name), ELEM[plain.dtype], list(plain.shape),
+                    self.model.name(name), elem, list(plain.shape),
                     plain.contiguous().view(weft.int16).numpy().tobytes(), raw=True,
                 )  # fmt: skip
             else:
