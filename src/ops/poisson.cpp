@@ -1,7 +1,7 @@
 /// Poisson numbers, and counts of successes.
 #include "kernels/random_binomial.h"
 #include "ops/draw.h"
-#include "tensor/scalar_name.h"
+#include "tensor/dtype.h"
 
 namespace weft {
 namespace {
