@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test libweft fuzz fuzz-compiled fuzz-autodiff fuzz-shapes fuzz-files bench bench-choice sanitize \
+.PHONY: env build demo test libweft fuzz fuzz-compiled fuzz-autodiff fuzz-shapes fuzz-files fuzz-saved bench bench-choice sanitize \
   sanitize-libweft lint types array-api tidy format pythons packages ray package check-all clean
 .DEFAULT_GOAL := build
 
@@ -83,6 +83,10 @@ fuzz-shapes: build
 ## fuzz-files: changed files of programs, loaded and run by libweft
 fuzz-files: build
 	WEFT_FUZZ_FILES=$(PROGRAMS) $(BIN)/pytest -q tests/native/test_files.py -k changed
+
+## fuzz-saved: random functions over numbers, containers, objects and tensors, saved and loaded, against Python
+fuzz-saved: build
+	$(BIN)/python tests/export/fuzz_saved.py --programs $(or $(SAVED),5000) --seed $(SEED)
 
 ## bench: weft beside PyTorch; PEERS=1 adds torch.compile, JAX and onnxruntime, with compilers' minutes
 bench: build $(TORCH_DONE) $(if $(PEERS),$(PEERS_DONE))
@@ -207,7 +211,7 @@ package:
 
 ## check-all: what has to pass before an issue is closed
 check-all: lint types tidy test sanitize sanitize-libweft pythons fuzz fuzz-compiled fuzz-autodiff \
-  fuzz-shapes fuzz-files packages ray package
+  fuzz-shapes fuzz-files fuzz-saved packages ray package
 
 ## format: the C++ sources as .clang-format says
 format: $(ENV_DONE)

@@ -209,8 +209,8 @@ def test_a_mode_ends_with_its_block_whatever_happens_in_it():
 def test_names_and_lists(torch):
     for name in ("torch.add", "torch.Tensor.add", "torch.nn.functional.relu", "torch.linalg.det"):
         f = resolved(weft, name)
-        assert overrides.resolve_name(f) == name == torch.overrides.resolve_name(
-            resolved(torch, name)
+        assert (
+            overrides.resolve_name(f) == name == torch.overrides.resolve_name(resolved(torch, name))
         )
         assert overrides.is_tensor_method_or_property(f) == ("Tensor" in name)
     assert overrides.resolve_name(print) is None

@@ -100,7 +100,6 @@ def _constant(a: Argument) -> Any:
     return device(value) if isinstance(value, str) and a.type.base() == "Device" else value
 
 
-
 class Bound:
     """Arguments of one call, whole: those by position and those by keyword alone."""
 

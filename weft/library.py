@@ -188,9 +188,7 @@ def _expect_no_tags(tags: Any, who: str) -> None:
         raise NotImplementedError(f"[{who}] expected no tags, got {tags!r}")
 
 
-def define(
-    qualname: str, schema: Any, *, lib: Library | None = None, tags: Any = ()
-) -> Any:
+def define(qualname: str, schema: Any, *, lib: Library | None = None, tags: Any = ()) -> Any:
     """Defines an operator, to be given implementations.
 
     Args:
@@ -383,5 +381,3 @@ def wrap_triton(triton_kernel: Any, /) -> Any:
     raise RuntimeError(
         f"[wrap_triton] expected a machine with a GPU and Triton, got {triton_kernel!r} on a CPU"
     )
-
-

@@ -179,8 +179,25 @@ Thing make_named(const Class& of, const Given& given) {
 
 // ---- types
 
+namespace {
+
+/// A number's text without the underscores that stand between its digits; all of it where one stands elsewhere.
+std::string without_underscores(const std::string& s) {
+    const auto is_digit = [&](size_t k) {
+        return k < s.size() && std::isalnum(static_cast<unsigned char>(s[k]));
+    };
+    std::string out;
+    for (size_t k = 0; k < s.size(); ++k) {
+        if (s[k] != '_') out.push_back(s[k]);
+        else if (!k || !is_digit(k - 1) || !is_digit(k + 1)) return s;
+    }
+    return out;
+}
+
+}  // namespace
+
 double double_of_text(const std::string& given) {
-    std::string s = given;
+    std::string s = without_underscores(given);
     const auto space = [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; };
     while (!s.empty() && space(s.back())) s.pop_back();
     s.erase(s.begin(), std::find_if_not(s.begin(), s.end(), space));
@@ -199,8 +216,7 @@ double double_of_text(const std::string& given) {
 namespace {
 
 int64_t int_of_text(Raw value, int64_t base) {
-    std::string s = text_in(value);
-    std::erase(s, '_');
+    const std::string s = without_underscores(text_in(value));
     const auto not_space = [](char c) { return c != ' ' && c != '\n' && c != '\t' && c != '\r'; };
     const auto first = std::find_if(s.begin(), s.end(), not_space);
     const auto last = std::find_if(s.rbegin(), std::make_reverse_iterator(first), not_space).base();

@@ -197,6 +197,11 @@ Thing Host::attribute(Raw of, const std::string& name, Remembered* memory) const
                 return of_text(of.lasting<Type>()->name);
             raise_as(types::AttributeError, "type object '", of.lasting<Type>()->name,
                      "' has no attribute '", name, "'");
+        case Kind::Class:
+            if (name == "__name__" || name == "__qualname__")
+                return of_text(of.lasting<Class>()->name);
+            raise_as(types::AttributeError, "type object '", of.lasting<Class>()->name,
+                     "' has no attribute '", name, "'");
         case Kind::DType:
             if (name == "is_floating_point") return of_bool(is_floating(dtype_in(of)));
             if (name == "is_complex") return of_bool(is_complex(dtype_in(of)));

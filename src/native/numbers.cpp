@@ -64,7 +64,10 @@ Thing of_ints(int32_t op, int64_t a, int64_t b) {
             return of_double(divide(a, b));
         case FloorDiv:
         case Mod:
-            if (b == 0) raise_as(types::ZeroDivisionError, "integer division or modulo by zero");
+            if (b == 0)
+                raise_as(types::ZeroDivisionError, op == Mod
+                                                       ? "integer modulo by zero"
+                                                       : "integer division or modulo by zero");
             return of_int(op == Mod ? floor_mod(a, b) : floor_div(a, b));
         case Pow:
             if (b < 0) return of_doubles(op, static_cast<double>(a), static_cast<double>(b));

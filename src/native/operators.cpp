@@ -223,16 +223,22 @@ bool same_ranges(const Range& a, const Range& b) {
 }
 
 bool same_records(const Record& a, const Record& b, int depth) {
-    if (!a.of->is_data || !b.of->is_data || a.of->name != b.of->name) return false;
+    if (!a.of->is_data || !b.of->is_data || a.of->name != b.of->name || a.of->is_itself)
+        return false;
     return std::ranges::all_of(a.of->fields, [&](const std::string& name) {
+        if (!a.of->compares(name)) return true;
         const Thing x = Thing::borrow(a.find(name)), y = Thing::borrow(b.find(name));
         return x && y ? equal(x.get(), y.get(), depth) : !x && !y;
     });
 }
 
+/// The caller's objects bring classes of their own, with what these objects have.
+bool is_same_class(Raw a, Raw b) { return a.lasting<Class>()->name == b.lasting<Class>()->name; }
+
 /// Of two that are no numbers and no tensors.
 bool same(Raw a, Raw b, int depth) {
     if (a == b) return true;
+    if (a.is(Kind::Class) && b.is(Kind::Class)) return is_same_class(a, b);
     if (a.kind() != b.kind() || a.is_immediate()) return false;
     depth = deeper(depth);
     switch (a.kind()) {
@@ -297,7 +303,8 @@ Thing ordered(int32_t op, Raw a, Raw b, int depth) {
 Thing compare(int32_t op, Raw a, Raw b, int depth) {
     if (op == Is || op == IsNot) {
         // small numbers and texts are one object in CPython by chance only
-        return of_bool((a == b) == (op == Is));
+        const bool same = a == b || (a.is(Kind::Class) && b.is(Kind::Class) && is_same_class(a, b));
+        return of_bool(same == (op == Is));
     }
     if (op == In || op == NotIn) return of_bool(contains(b, a) == (op == In));
     if (a.is_tensor() || b.is_tensor())
@@ -379,13 +386,18 @@ uint64_t hash_of(Raw key, int depth) {
             return mixed(static_cast<uint64_t>(key.as<Range>()->size()));
         case Kind::Record: {
             const auto* record = key.as<Record>();
-            if (!record->of->is_data) return mixed(key.bits());
+            const Class& of = *record->of;
+            if (of.unhashable) break;
+            if (!of.is_data || of.is_itself) return mixed(key.bits());
             depth = deeper(depth);
             uint64_t h = 19;  // equal ones have equal fields
-            for (Raw field : record->fields)
-                if (field) h = mixed(h * 31 + hash_of(field, depth));
+            for (size_t k = 0; k < record->fields.size(); ++k)
+                if (const Raw field = record->fields[k]; field && of.compares(of.fields[k]))
+                    h = mixed(h * 31 + hash_of(field, depth));
             return h;
         }
+        case Kind::Class:
+            return mixed(std::hash<std::string>()(key.lasting<Class>()->name));
         case Kind::List:
         case Kind::Dict:
         case Kind::Set:

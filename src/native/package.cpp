@@ -27,8 +27,16 @@ Class class_told(const Json& record) {
         const Json* found = record.find(name);
         return found && found->as_bool();
     };
-    Class out{record.find("class")->as_text(), {}, holds("tuple"), holds("data")};
+    Class out{record.find("class")->as_text(),
+              {},
+              holds("tuple"),
+              holds("data"),
+              holds("itself"),
+              holds("unhashable"),
+              {}};
     for (const Json& field : record.find("fields")->list()) out.fields.push_back(field.as_text());
+    if (const Json* found = record.find("uncompared"))
+        for (const Json& field : found->list()) out.uncompared.push_back(field.as_text());
     return out;
 }
 
@@ -397,8 +405,9 @@ private:
     void record(const Json& value) {
         string(value, "class", "a record");
         for (const Json& field : list(value, "fields", "a record")) texts(field, "a field");
-        flag(value, "tuple", false);
-        flag(value, "data", false);
+        for (const Json& field : optional_list(value, "uncompared", "a record"))
+            texts(field, "a field");
+        for (const char* what : {"tuple", "data", "itself", "unhashable"}) flag(value, what, false);
         class_like(class_told(value));
     }
     const Class& class_like(Class c) {

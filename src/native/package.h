@@ -11,6 +11,7 @@
 /// constants of a package. Python runs them for its contexts (Context::library), and refuses what it has not; libweft
 /// has none, so that it refuses a package with any as it is read. A stretch ends before a call of one.
 #pragma once
+#include <algorithm>
 #include <map>
 #include <memory>
 #include <set>
@@ -40,11 +41,16 @@ struct Function {
 };
 
 /// What has named fields: records, or with `is_tuple` tuples. Records with `is_data`, as dataclasses make, show their
-/// fields, and are equal where these are.
+/// fields, and are equal where these are, but for those of `uncompared`; with `is_itself` only to themselves.
 struct Class {
     std::string name;
     std::vector<std::string> fields;
-    bool is_tuple = false, is_data = false;
+    bool is_tuple = false, is_data = false, is_itself = false;
+    bool unhashable = false;  ///< no key of a dict
+    std::vector<std::string> uncompared = {};
+    bool compares(const std::string& name) const {
+        return std::ranges::find(uncompared, name) == uncompared.end();
+    }
     int64_t field(std::string_view name) const;  ///< -1: it has none
     bool operator==(const Class&) const = default;
 };

@@ -441,7 +441,8 @@ void find_shape(Raw data, Dims& shape) {
     if (n && is_sequence(data)) find_shape(items_in(data)[0], shape);
 }
 
-void find_dtype(Raw data, DType& found, bool& any, int depth) {
+/// `first`: it is the first element of each of the sequences around it, `depth` in number.
+void find_dtype(Raw data, DType& found, bool& any, int depth = 0, bool first = true) {
     auto add = [&](DType t) {
         found = any ? promote(found, t) : t;
         any = true;
@@ -464,11 +465,16 @@ void find_dtype(Raw data, DType& found, bool& any, int depth) {
         case Kind::List:
             WEFT_EXPECT(depth < kDeepest, Type, "tensor", "at most 64 nested sequences",
                         "more (self-referential lists are incompatible)");
-            for (Raw item : items_in(data)) find_dtype(item, found, any, depth + 1);
+            for (Raw item : items_in(data)) {
+                find_dtype(item, found, any, depth + 1, first);
+                first = false;
+            }
             return;
         default:
-            fail(data.is(Kind::Text) ? ErrorKind::Type : ErrorKind::Runtime, "tensor",
-                 "numbers, sequences of numbers, arrays or tensors",
+            fail(!data.is(Kind::Text) ? ErrorKind::Runtime
+                 : depth && first     ? ErrorKind::Value
+                                      : ErrorKind::Type,
+                 "tensor", "numbers, sequences of numbers, arrays or tensors",
                  data.is(Kind::Text)
                      ? "str (new(): invalid data type 'str')"
                      : text(type_name(data), " (Could not infer dtype of ", type_name(data), ")"));
@@ -518,7 +524,7 @@ Thing tensor_from(Raw data, Raw dtype) {
     find_shape(data, shape);
     DType found = ops::default_dtype;
     bool any = false;
-    find_dtype(data, found, any, 0);
+    find_dtype(data, found, any);
     const DType wanted = dtype.is(Kind::DType) ? dtype_in(dtype) : any ? found : ops::default_dtype;
     // made in the widest dtype of its kind, and converted once
     const DType wide = is_complex(found)   ? DType::Complex128

@@ -58,8 +58,21 @@ const char* short_name(PyObject* o) {
     return dot ? dot + 1 : name;
 }
 
-bool is_data(PyObject* o) {
-    return PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__dataclass_fields__");
+/// What a class of Python's says of `==` and hashes of its objects.
+void find_equality(PyTypeObject* type, native::Class& of) {
+    const Object kind = Object::borrow(reinterpret_cast<PyObject*>(type));
+    of.unhashable = type->tp_hash == PyObject_HashNotImplemented;
+    const Object fields = Object::steal(PyObject_GetAttrString(kind.get(), "__dataclass_fields__"));
+    if (!fields) return PyErr_Clear();
+    of.is_data = true;
+    of.is_itself = type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
+    const Object all = Object::take(PyMapping_Items(fields.get()));
+    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(all.get()); ++k) {
+        PyObject* pair = PyList_GET_ITEM(all.get(), k);
+        const Object compares = Object::borrow(PyTuple_GET_ITEM(pair, 1)).attr("compare");
+        if (compares.get() == Py_False)
+            of.uncompared.emplace_back(to_text(PyTuple_GET_ITEM(pair, 0)));
+    }
 }
 
 }  // namespace
@@ -153,8 +166,9 @@ Thing Incoming::other(PyObject* o) {
 
 const native::Class& Incoming::class_for(PyObject* o, std::vector<std::string> fields,
                                          bool is_tuple) {
-    const native::Class& of =
-        state_.context->class_like({short_name(o), std::move(fields), is_tuple, is_data(o)});
+    native::Class made{short_name(o), std::move(fields), is_tuple};
+    if (!is_tuple) find_equality(Py_TYPE(o), made);
+    const native::Class& of = state_.context->class_like(made);
     state_.classes[&of] = Object::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
     return of;
 }
@@ -335,11 +349,17 @@ Object Outgoing::record(Raw r) {
     const auto* from = r.as<native::Record>();
     const Object type = class_for(*from->of, [&] {
         if (from->of->is_data) {
-            Object fields = Object::take(PyList_New(0));
-            for (const std::string& name : from->of->fields)
-                checked(PyList_Append(fields.get(), py_str(name).get()));
-            return import_attr("dataclasses", "make_dataclass")
-                .call(py_str(from->of->name), fields);
+            auto names = [](const std::vector<std::string>& all) {
+                Object out = Object::take(PyList_New(0));
+                for (const std::string& name : all)
+                    checked(PyList_Append(out.get(), py_str(name).get()));
+                return out;
+            };
+            const native::Class& of = *from->of;
+            auto flag = [](bool is) { return Object::borrow(is ? Py_True : Py_False); };
+            return import_attr("weft.closing.loaded", "dataclass_of")
+                .call(py_str(of.name), names(of.fields), names(of.uncompared), flag(of.is_itself),
+                      flag(of.unhashable));
         }
         return Object::borrow(reinterpret_cast<PyObject*>(&PyType_Type))
             .call(py_str(from->of->name), Object::take(PyTuple_New(0)), Object::take(PyDict_New()));

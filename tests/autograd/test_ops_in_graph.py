@@ -143,9 +143,7 @@ def test_gradients_of_gradients_exist(torch: Any, name: str, sample: str) -> Non
         call = Call(lib, f, sample)
         if not call.outs:
             return []
-        found = lib.autograd.grad(
-            call.loss(), call.leaves, create_graph=True, allow_unused=True
-        )
+        found = lib.autograd.grad(call.loss(), call.leaves, create_graph=True, allow_unused=True)
         return [g is not None and g.requires_grad for g in found]
 
     f = needs_peer(torch, name)

@@ -271,6 +271,7 @@ def test_hooks_get_what_pytorchs_get(call, torch):
     for got, want in zip(numbers, expected):
         assert got == pytest.approx(want, rel=1e-4, abs=1e-5)
 
+
 def test_saved_tensors_may_be_written_where_that_is_allowed(torch):
     """The name was missing."""
     told = []

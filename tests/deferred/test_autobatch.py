@@ -366,8 +366,10 @@ def test_one_example_without_reads_merges_its_calls() -> None:
         (lambda x, n: weft.nn.functional.leaky_relu(x, 0.1 * n), {"another negative_slope"}),
         (lambda x, n: x @ WEIGHTS[n], {"another weight"}),
         (lambda x, n: x**n, {"another number"}),
-        (lambda x, n: weft.softmax(x.repeat(7, 1).view(-1, 14 * n), 1),  # sizes not seen before
-         {"rows of shape [14] and [28]"}),
+        (
+            lambda x, n: weft.softmax(x.repeat(7, 1).view(-1, 14 * n), 1),  # sizes not seen before
+            {"rows of shape [14] and [28]"},
+        ),
         (lambda x, n: x * n, set()),
     ],
 )

@@ -1,6 +1,5 @@
 """A short run of the fuzzer, and the faults it must find."""
 
-
 import fuzz
 import pytest
 from fuzz_programs import Options, draw, draw_data, source

@@ -44,8 +44,6 @@ def mpiexec(*words, ranks=2, timeout=60, **more):
     )  # fmt: skip
 
 
-
-
 def outcomes(module, ranks):
     """What the checks of a module have found in all ranks: {check: error or None}."""
     done = launch(HERE / "checks.py", module, ranks=ranks, timeout=300)

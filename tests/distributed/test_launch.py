@@ -152,7 +152,7 @@ weft.distributed.barrier()
 """))  # fmt: skip
     assert done.returncode != 0
     assert "rank 1 raised ZeroDivisionError: all ranks end" in done.stderr
-    assert done.stderr.count('ZeroDivisionError: here') == 1
+    assert done.stderr.count("ZeroDivisionError: here") == 1
 
 
 HEAD = """

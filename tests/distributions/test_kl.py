@@ -120,7 +120,7 @@ def check(a, b, who):
 def test_divergences(torch, pair):
     ours, theirs = divergence(weft, pair)[0], divergence(torch, pair)[0]
     if "Continuous" in pair[0] + pair[1]:  # PyTorch takes a bound that is met for one crossed
-        assert (ours[theirs < math.inf] == pytest.approx(theirs[theirs < math.inf]))
+        assert ours[theirs < math.inf] == pytest.approx(theirs[theirs < math.inf])
         assert (theirs[ours == math.inf] == math.inf).all()
     else:
         check(ours, theirs, (pair, 0))

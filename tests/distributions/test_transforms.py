@@ -65,8 +65,6 @@ TRANSFORMS = {
 }  # fmt: skip
 
 
-
-
 LOOKS = ["t.bijective", "t.domain.event_dim", "t.codomain.event_dim", "t.event_dim", "repr(t)",
          "repr(t.inv)", "t.sign", "repr(t.domain)", "repr(t.codomain)", "t.domain.is_discrete",
          "t.inv.inv is t", "t == t.inv.inv", "t.inv == t", "t.with_cache(1)._cache_size",

@@ -108,7 +108,7 @@ def signature_of(data, defaults):
     return inspect.Signature(sorted(params, key=lambda p: p.kind)), [p.name for p in params]
 
 
-def record_class(name, fields, data):
+def record_class(name, fields, data, itself=False, uncompared=(), unhashable=False):
     """A class of records; objects of a class of that name are its instances."""
 
     class Meta(type):
@@ -119,7 +119,10 @@ def record_class(name, fields, data):
         self.__dict__.update(zip(fields, values, strict=bool(values)))
 
     def values(self):
-        return [getattr(self, field, None) for field in fields]
+        return [getattr(self, field, None) for field in fields if field not in uncompared]
+
+    def hashed(self):
+        return hash(tuple(values(self)))
 
     def show(self):
         shown = ", ".join([f"{k}={getattr(self, k)!r}" for k in fields if hasattr(self, k)])
@@ -128,7 +131,11 @@ def record_class(name, fields, data):
     def same(self, other):
         return type(other).__name__ == name and values(self) == values(other)
 
-    methods = {"__repr__": show, "__eq__": same} if data else {}
+    methods = {"__repr__": show} if data else {}
+    if data and not itself:
+        methods.update(__eq__=same, __hash__=hashed)
+    if unhashable:
+        methods["__hash__"] = None
     return Meta(name, (), {"__init__": start, **methods})
 
 
@@ -228,7 +235,8 @@ class Packaged:
             if v.get("tuple"):
                 self.records[key] = collections.namedtuple(key, v["fields"])
             else:
-                self.records[key] = record_class(key, v["fields"], v.get("data", False))
+                told = {k: v[k] for k in ("itself", "uncompared", "unhashable") if k in v}
+                self.records[key] = record_class(key, v["fields"], v.get("data", False), **told)
         return self.records[key]
 
     def function(self, data):

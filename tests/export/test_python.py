@@ -1,12 +1,18 @@
 """Iterators, special methods, dataclasses and modes in programs: what functions give."""
 
+import collections
+import dataclasses
 import io
+import itertools
 
+import class_programs
 import pytest
 from python_programs import CASES, Cache, State, saved
 from test_closing import RUNNERS, agrees, outcome
 
 import weft
+
+CASES = CASES + class_programs.CASES
 
 
 @pytest.mark.parametrize("runner", RUNNERS)
@@ -88,3 +94,54 @@ def test_autocast_casts_a_weight_once_and_trains():
         for model in (net, program):
             dict(model.named_parameters())["layer.weight"].mul_(2)
     assert weft.equal(program(x), net(x))
+
+
+def counted(x):
+    count = 0
+
+    def add():
+        nonlocal count
+        count += 1
+
+    add()
+    return count + x
+
+
+REFUSED = {
+    "setdefault": lambda x: collections.defaultdict(list),
+    r"counts.get\(k, 0\)": lambda x: collections.Counter([x]),
+    "lists in a dict": lambda x: [list(rows) for _, rows in itertools.groupby([x])],
+    "list of ints": lambda x: b"ab",
+    "a class as a result": lambda x: type(State(x, 1)),
+    "the value itself as a key": lambda x: hash(State(x, 1)),
+    "tuple of its fields": lambda x: dataclasses.asdict(State(x, 1)),
+    "set it again": lambda x: collections.OrderedDict(a=x).move_to_end("a"),
+    "ask for dict": lambda x: isinstance(x, collections.OrderedDict),
+    "nonlocal": counted,
+}
+
+
+@pytest.mark.parametrize("told", REFUSED)
+def test_what_needs_python_is_refused_with_what_to_write(told):
+    with pytest.raises(weft.export.NotExportable, match=told):
+        saved(REFUSED[told])
+
+
+def test_an_object_of_the_callers_is_of_its_class():
+    """Its class is one of its own there: `type(o) is Third` was False."""
+
+    def program(o, other):
+        kinds = {class_programs.Third: "b"}
+        return type(o) is class_programs.Third, kinds.get(type(o)), {o: 1}[other]
+
+    one = class_programs.Third(1)
+    assert saved(program)(one, one) == (True, "b", 1)
+    key, like = class_programs.Key(1, 2), class_programs.Key(1, 3)
+    assert saved(program)(key, like) == (False, None, 1)
+    with pytest.raises(TypeError, match="unhashable type: 'Scored'"):
+        saved(program)(class_programs.Scored(1), 1)
+
+
+def test_keys_that_are_objects_come_back():
+    found = saved(lambda x: {class_programs.Key(x): 1, class_programs.Itself(x): 2})(1)
+    assert sorted(found.values()) == [1, 2] and len({type(key) for key in found}) == 2

@@ -126,9 +126,9 @@ def run(way: Way, function: Function, case: str, codes: set[CodeType]) -> dict[s
     return found
 
 
-def load(file: Path, texts: list[str]) -> dict[str, object]:
+def load(file: Path, texts: list[str], header: str = HEADER) -> dict[str, object]:
     """The names of a module of these texts, which is written to a file of its own."""
-    file.write_text(HEADER + "\n\n".join(texts))
+    file.write_text(header + "\n\n".join(texts))
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
     sys.dont_write_bytecode, before = True, sys.dont_write_bytecode
@@ -155,7 +155,25 @@ def mismatch(function: Function, text: str, cases: list[str], way: Way) -> Misma
 
 
 class Fuzzer:
-    """Draws functions and compares; modules are written to `folder`."""
+    """Draws functions and compares; modules are written to `folder`.
+
+    Attributes:
+        drawn: what draws a function.
+        header: what its module begins with.
+        refuses: what is raised for a function that is not compared.
+    """
+
+    drawn: type[Draw] = Draw
+    header = HEADER
+    refuses: tuple[type[Exception], ...] = (Outside,)
+
+    def mismatch(self, function: Function, text: str, cases: list[str]) -> Mismatch | None:
+        """The first case in which the way does not do what CPython does."""
+        return mismatch(function, text, cases, self.way)
+
+    def may_refuse(self, reason: str) -> bool:
+        """Whether that is no mismatch."""
+        return reason in OUTSIDE
 
     def __init__(self, folder: Path, way: Way = EVALUATOR) -> None:
         self.folder, self.way = folder, way
@@ -171,7 +189,7 @@ class Fuzzer:
     def draw(self, seed: int, name: str) -> Draw:
         """A function that is Python: a template may have made one that is not."""
         for again in range(1000):
-            drawn = Draw(f"{seed} {again}", name)
+            drawn = self.drawn(f"{seed} {again}", name)
             try:
                 compile(drawn.text, "<drawn>", "exec", dont_inherit=True)
                 return drawn
@@ -183,14 +201,14 @@ class Fuzzer:
         """The mismatches of the functions of these seeds."""
         drawn = [self.draw(seed, f"f_{seed}") for seed in seeds]
         file = self.file()
-        names = load(file, [one.text for one in drawn])
+        names = load(file, [one.text for one in drawn], self.header)
         found = []
         for seed, one in zip(seeds, drawn):
             try:
-                bad = mismatch(names[f"f_{seed}"], one.text, one.cases, self.way)
-            except Outside as why:
+                bad = self.mismatch(names[f"f_{seed}"], one.text, one.cases)
+            except self.refuses as why:
                 self.outside[reason := why.reason.split(" (")[0]] += 1
-                if reason in OUTSIDE:
+                if self.may_refuse(reason):
                     continue
                 bad = Mismatch(one.text, one.cases[0], {"outside": None}, {"outside": str(why)})
             except (Slow, MemoryError):
@@ -207,8 +225,8 @@ class Fuzzer:
         file = self.file()
         try:
             (name,) = [node.name for node in ast.parse(text).body]
-            return mismatch(load(file, [text])[name], text, [case], self.way)
-        except (SyntaxError, Outside, Slow, MemoryError):
+            return self.mismatch(load(file, [text], self.header)[name], text, [case])
+        except (SyntaxError, *self.refuses, Slow, MemoryError):
             return None
         finally:
             file.unlink(missing_ok=True)
@@ -266,7 +284,9 @@ def replace(tree: ast.AST, node: ast.AST, new: list[ast.AST]) -> bool:
     return False
 
 
-def fuzz(count: int, seed: int, way: Way = EVALUATOR, enough: int = 1) -> tuple[list, Fuzzer]:
+def fuzz(
+    count: int, seed: int, way: Way = EVALUATOR, enough: int = 1, kind: type[Fuzzer] = Fuzzer
+) -> tuple[list, Fuzzer]:
     """The first mismatches among `count` functions, in minimal form, and what was counted."""
 
     def slow(*_):
@@ -276,7 +296,7 @@ def fuzz(count: int, seed: int, way: Way = EVALUATOR, enough: int = 1) -> tuple[
     try:
         with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            fuzzer, found = Fuzzer(Path(folder), way), []
+            fuzzer, found = kind(Path(folder), way), []
             numbers = range(seed * 10**7, seed * 10**7 + count)
             for start in range(0, count, BATCH):
                 found += fuzzer.batch(list(numbers[start : start + BATCH]))
@@ -290,19 +310,21 @@ def fuzz(count: int, seed: int, way: Way = EVALUATOR, enough: int = 1) -> tuple[
 def shown(bad: Mismatch) -> str:
     parts = [bad.text, f"called with ({bad.case})"]
     for key in bad.expected:
-        if bad.expected[key] != bad.got[key]:
-            parts.append(f"{key}:\n  expected {bad.expected[key]}\n  got      {bad.got[key]}")
+        if bad.expected[key] != bad.got.get(key):
+            parts.append(
+                f"{key}:\n  expected {bad.expected[key]}\n  got      {bad.got.get(key, bad.got)}"
+            )
     return "\n".join(parts)
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(kind: type[Fuzzer] = Fuzzer, told: str = __doc__) -> int:
+    parser = argparse.ArgumentParser(description=told.splitlines()[0])
     parser.add_argument("--programs", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--show", type=int, default=1, help="mismatches to look for")
     options = parser.parse_args()
     start = time.time()
-    found, fuzzer = fuzz(options.programs, options.seed, enough=options.show)
+    found, fuzzer = fuzz(options.programs, options.seed, enough=options.show, kind=kind)
     print(*map(shown, found), sep="\n" + 80 * "-" + "\n")
     print(f"{options.programs} functions, {time.time() - start:.0f} s; {fuzzer.slow} too slow")
     print(f"{sum(fuzzer.outside.values())} outside: {dict(fuzzer.outside)}")

@@ -125,16 +125,31 @@ STATEMENTS = {
 
 
 class Draw:
-    """One function, `text`, and what to call it with, `cases`: the same for the same seed."""
+    """One function, `text`, and what to call it with, `cases`: the same for the same seed.
+
+    A class below it may have other tables, and another `params`, `begin`, `end` and `case`.
+    """
+
+    names, atoms, expressions, simple = NAMES, ATOMS, EXPRESSIONS, SIMPLE
+    raises, managers, patterns, targets = RAISES, MANAGERS, PATTERNS, TARGETS
+    pairs, statements, errors = PAIRS, STATEMENTS, ERRORS
+    strays = "int", "list", "str", "loud", "any"  # seldom one of these in the place of another
 
     def __init__(self, seed, name="f"):
         self.random = random.Random(seed)
         self.lines, self.indent, self.loops, self.made = [], 0, 0, 0
         self.handlers = []
-        self.known = {kind: [] for kind in NAMES}
+        self.known = {kind: [] for kind in self.names}
         self.functions = []
         self.soon = []
         self.level = 0
+        self.put(f"def {name}({', '.join(self.params())}):")
+        self.block(self.random.randint(3, 6), self.random.choice((1, 2, 2, 3)), self.begin)
+        self.end()
+        self.text = "\n".join(self.lines) + "\n"
+        self.cases = [self.case() for _ in range(3)]
+
+    def params(self):
         args, star = ["i", "xs", "u"], self.chance(0.2)
         for kind, arg in zip(("int", "list", "loud"), args):
             self.known[kind].append(arg)
@@ -144,10 +159,7 @@ class Draw:
             self.known["any"] += ["p", "q"]
             if star:
                 self.known["list"].append("ys")
-        self.put(f"def {name}({', '.join(args)}):")
-        self.block(self.random.randint(3, 6), self.random.choice((1, 2, 2, 3)), self.begin)
-        self.text = "\n".join(self.lines) + "\n"
-        self.cases = [self.case() for _ in range(3)]
+        return args
 
     def case(self):
         one = self.random.choice
@@ -179,7 +191,7 @@ class Draw:
 
     def new(self, kind):
         """A name that is assigned."""
-        name = self.random.choice(NAMES[kind])
+        name = self.random.choice(self.names[kind])
         if self.level and not self.chance(0.1):
             name += str(self.level + 1)
         self.soon.append((kind, name))
@@ -190,7 +202,7 @@ class Draw:
         if kind == "gone" and self.level:  # what an inner function uses cannot be deleted
             return "gone"
         if self.chance(1 / 200) or not self.known[kind]:
-            return self.random.choice(NAMES[kind])
+            return self.random.choice(self.names[kind])
         return self.random.choice(self.known[kind])
 
     def settle(self):
@@ -204,15 +216,15 @@ class Draw:
 
     def expr(self, kind, depth):
         if self.chance(0.005):
-            kind = self.random.choice(("int", "list", "str", "loud", "any"))
+            kind = self.random.choice(self.strays)
         if depth <= 0 or self.chance(0.3):
             kind = {"test": "int", "rare": "any"}.get(kind, kind)
-            atoms = ATOMS[kind]
+            atoms = self.atoms[kind]
             return self.old(kind) if self.chance(0.7) else self.random.choice(atoms)
-        return self.fill(self.random.choice(EXPRESSIONS[kind]), depth)
+        return self.fill(self.random.choice(self.expressions[kind]), depth)
 
     def draw_error(self, depth):
-        return self.random.choice(ERRORS)
+        return self.random.choice(self.errors)
 
     def draw_caught(self, depth):
         return self.handlers[-1] if self.handlers and self.handlers[-1] else "ValueError"
@@ -250,7 +262,7 @@ class Draw:
         for _ in range(1 + self.chance(0.25)):
             if self.chance(0.15):
                 a, b = self.random.sample(("i", "x", "y", "z"), 2)
-                pairs = self.fill(self.random.choice(PAIRS), depth)
+                pairs = self.fill(self.random.choice(self.pairs), depth)
                 new, loop = [a, b], f" for {a}, {b} in {pairs}"
             else:
                 new = [self.random.choice(("i", "x", "y", "z"))]
@@ -291,14 +303,21 @@ class Draw:
         self.indent -= 1
 
     def begin(self):
-        for kind, names in NAMES.items():
+        for kind, names in self.names.items():
             for name in names:
                 if name not in self.known[kind] and self.chance(0.9):
-                    self.put(f"{name} = {self.random.choice(ATOMS[kind])}")
+                    self.put(f"{name} = {self.random.choice(self.atoms[kind])}")
                     self.known[kind].append(name)
 
+    def end(self):
+        """What comes behind the last statement."""
+
+    def caught(self, name):
+        """What a handler does with the exception first."""
+        return f"say({name}, {name}.__context__)" if name else "say('caught')"
+
     def statement(self, depth):
-        kinds = STATEMENTS if depth > 0 else {"simple": 8, "leave": 1}
+        kinds = self.statements if depth > 0 else {"simple": 8, "leave": 1}
         kind = self.random.choices(list(kinds), list(kinds.values()))[0]
         safe = self.indent == 1 and self.chance(0.4)  # an error must not always be the end
         if safe:
@@ -308,16 +327,16 @@ class Draw:
         self.settle()
         if safe:
             self.indent -= 1
-            self.put("except Exception as e: say(e)")
+            self.put(f"except Exception as e: {self.caught('e')}")
 
     def some(self):
         return self.random.choice((1, 1, 2, 3))
 
     def stmt_simple(self, depth):
-        self.put(self.fill(self.random.choice(SIMPLE), 3))
+        self.put(self.fill(self.random.choice(self.simple), 3))
 
     def stmt_leave(self, depth):
-        ways = ["return <any>", self.random.choice(RAISES)]
+        ways = ["return <any>", self.random.choice(self.raises)]
         if self.loops:
             ways += ["break", "continue", "break", "continue"]
         way = self.fill(self.random.choice(ways), 2)
@@ -351,8 +370,8 @@ class Draw:
         self.loop(f"while {self.expr('test', 3)}:", depth)
 
     def stmt_for(self, depth):
-        target = self.random.choice(TARGETS)
-        over = self.random.choice(PAIRS) if "," in target else "<list>"
+        target = self.random.choice(self.targets)
+        over = self.random.choice(self.pairs) if "," in target else "<list>"
         over = "<any>" if self.chance(0.05) else over
         iterable = self.fill(over, 2)
         self.loop(f"for {self.fill(target, 1)} in {iterable}:", depth)
@@ -369,7 +388,7 @@ class Draw:
             header = "" if bare else self.fill(f" {kind}", 2) + (f" as {name}" if name else "")
             self.put(f"except{header}:")
             self.handlers.append("" if bare else name)
-            say = f"say({name}, {name}.__context__)" if name and not bare else "say('caught')"
+            say = self.caught("" if bare else name)
             self.block(self.some(), depth, lambda say=say: self.put(say))
             self.handlers.pop()
         if handlers and self.chance(0.3):
@@ -383,7 +402,9 @@ class Draw:
         items = []
         for _ in range(1 + self.chance(0.2)):
             name = self.random.choice(("", " as <set_any>", " as <loud>.item", " as <set_any>"))
-            items.append(self.fill(self.random.choice(MANAGERS[: 5 + self.chance(0.1)]) + name, 2))
+            items.append(
+                self.fill(self.random.choice(self.managers[: 5 + self.chance(0.1)]) + name, 2)
+            )
         self.put(f"with {', '.join(items)}:")
         self.settle()
         self.block(self.some() + 1, depth)
@@ -392,7 +413,7 @@ class Draw:
         self.put(f"match {self.expr('any', 2)}:")
         self.indent += 1
         for _ in range(self.some()):
-            self.put(f"case {self.random.choice(PATTERNS)}:")
+            self.put(f"case {self.random.choice(self.patterns)}:")
             self.block(self.some(), depth)
         last = self.random.choice(("", "_", "<set_any>", "<set_any> if <test>", "3 if <test>"))
         if last:

@@ -56,9 +56,7 @@ def tensors_of(results: list[Any]) -> list[Any]:
     return [t for t in results if isinstance(t, weft.Tensor)]
 
 
-@pytest.mark.parametrize(
-    "name, sample", MOVED, ids=[f"{name}-{sample}" for name, sample in MOVED]
-)
+@pytest.mark.parametrize("name, sample", MOVED, ids=[f"{name}-{sample}" for name, sample in MOVED])
 def test_results_are_laid_out_as_on_the_cpu(name: str, sample: str) -> None:
     operands, expected = run(Inputs, name, sample, True)
     if needs_values(name, sample):

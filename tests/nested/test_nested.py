@@ -49,9 +49,7 @@ def test_texts(name, layout):
     def text(lib):
         parts = [t.float() for t in samples.parts(lib, name)]
         plain = lib.nested.nested_tensor(parts, layout=getattr(lib, layout))
-        leaf = lib.nested.nested_tensor(
-            parts, layout=getattr(lib, layout), requires_grad=True
-        )
+        leaf = lib.nested.nested_tensor(parts, layout=getattr(lib, layout), requires_grad=True)
         found = repr(plain) + repr(leaf)
         if layout == "jagged":
             for x in (plain, leaf):
@@ -95,6 +93,7 @@ ERRORS = [
     "s.shape", "s.size(1)", "s.offsets()", "x.backward()", "holes.to_padded_tensor(0.0)",
     "x.detach().masked_select(x.detach() > 0)", "lib.nested.to_padded_tensor(lib.ones(2), 0.0)",
 ]  # fmt: skip
+
 
 def raised(lib, expression):
     x, z = samples.made(lib, "rows"), samples.made(lib, "rows")

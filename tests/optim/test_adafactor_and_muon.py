@@ -14,9 +14,7 @@ SIZES = {"Adafactor": [(3, 4), (5,), (), (2, 1, 3), (1, 7)], "Muon": [(4, 4), (6
 
 
 def grid(name, **options):
-    return [
-        (name, dict(zip(options, values))) for values in itertools.product(*options.values())
-    ]
+    return [(name, dict(zip(options, values))) for values in itertools.product(*options.values())]
 
 
 CASES = [

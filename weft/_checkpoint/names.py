@@ -263,8 +263,10 @@ def _rebuild_nested(args: Args) -> Any:
     _expect(ok, "a nested tensor", "int64 offsets and a ragged dim", offsets)
     ends = offsets[1:] if lengths is None else offsets[:-1] + lengths
     ok = ends.shape == offsets[1:].shape and bool((ends >= offsets[:-1]).all())
-    ok = ok and int(offsets[0]) >= 0 and int(ends.amax() if len(ends) else 0) <= (
-        values.shape[ragged - 1]
+    ok = (
+        ok
+        and int(offsets[0]) >= 0
+        and int(ends.amax() if len(ends) else 0) <= (values.shape[ragged - 1])
     )
     _expect(ok, "a nested tensor", "parts within the values", tuple(values.shape))
     for n in (parts.get("_metadata_cache") or {}).values():

@@ -97,8 +97,8 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "convolution_backward": _convolution_backward,
     "nll_loss_forward": _nll_loss_forward,
     "_softmax_backward_data": lambda g, y, dim, of: _C.ops._softmax_backward_data(g, y, dim),
-    "_log_softmax_backward_data": lambda g, y, dim, of: (
-        _C.ops._log_softmax_backward_data(g, y, dim)
+    "_log_softmax_backward_data": lambda g, y, dim, of: _C.ops._log_softmax_backward_data(
+        g, y, dim
     ),
     "native_layer_norm": _layer_norm,
     "max_pool2d_with_indices": lambda x, *a, **k: F.max_pool2d(x, *a, **k, return_indices=True),

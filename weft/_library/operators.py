@@ -286,8 +286,10 @@ def operator_of(name: Any, who: str) -> Operator:
         )
     found = _OPERATORS.get(name.removesuffix(".default"))
     if found is None:
-        hint = "weft's own operators cannot be changed" if name.startswith("aten::") else (
-            "torch.library.define or custom_op makes one"
+        hint = (
+            "weft's own operators cannot be changed"
+            if name.startswith("aten::")
+            else ("torch.library.define or custom_op makes one")
         )
         raise RuntimeError(
             f"[{who}] expected an operator that a program has defined, got {name!r} (operator "

@@ -42,9 +42,7 @@ class IntegerLimits(NamedTuple):
     dtype: dtype
 
 
-def astype(
-    x: Tensor, dtype: dtype, /, *, copy: bool = True, device: Any = None
-) -> Tensor:
+def astype(x: Tensor, dtype: dtype, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """`x` in another dtype: a copy, unless `copy=False` and nothing changes.
 
     >>> from weft import array_api as xp

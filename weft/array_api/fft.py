@@ -67,9 +67,7 @@ fftn, ifftn = _over(weft.fft.fftn), _over(weft.fft.ifftn)
 rfftn, irfftn = _over(weft.fft.rfftn), _over(weft.fft.irfftn)
 
 
-def fftfreq(
-    n: int, /, *, d: float = 1.0, dtype: dtype | None = None, device: Any = None
-) -> Tensor:
+def fftfreq(n: int, /, *, d: float = 1.0, dtype: dtype | None = None, device: Any = None) -> Tensor:
     """`weft.fft.fftfreq`: the frequencies of n numbers that lie d apart."""
     return weft.fft.fftfreq(n, d, dtype=dtype, device=device)
 

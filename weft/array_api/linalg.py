@@ -146,7 +146,12 @@ def vecdot(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
 
 
 def vector_norm(
-    x: Tensor, /, *, axis: Axes = None, keepdims: bool = False, ord: float = 2  # noqa: A002
+    x: Tensor,
+    /,
+    *,
+    axis: Axes = None,
+    keepdims: bool = False,
+    ord: float = 2,  # noqa: A002
 ) -> Tensor:
     """The norm of order `ord` of all elements, or of vectors along `axis`."""
     if axis == ():

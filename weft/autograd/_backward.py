@@ -93,15 +93,27 @@ def backward(
 
 @overload
 def grad(
-    outputs: _Tensors, inputs: _Tensors, grad_outputs: Any = ..., retain_graph: bool | None = ...,
-    create_graph: bool = ..., only_inputs: bool = ..., allow_unused: Literal[False] | None = ...,
-    is_grads_batched: bool = ..., materialize_grads: bool = ...,
+    outputs: _Tensors,
+    inputs: _Tensors,
+    grad_outputs: Any = ...,
+    retain_graph: bool | None = ...,
+    create_graph: bool = ...,
+    only_inputs: bool = ...,
+    allow_unused: Literal[False] | None = ...,
+    is_grads_batched: bool = ...,
+    materialize_grads: bool = ...,
 ) -> tuple[Tensor, ...]: ...
 @overload
 def grad(
-    outputs: _Tensors, inputs: _Tensors, grad_outputs: Any = ..., retain_graph: bool | None = ...,
-    create_graph: bool = ..., only_inputs: bool = ..., allow_unused: bool | None = ...,
-    is_grads_batched: bool = ..., materialize_grads: bool = ...,
+    outputs: _Tensors,
+    inputs: _Tensors,
+    grad_outputs: Any = ...,
+    retain_graph: bool | None = ...,
+    create_graph: bool = ...,
+    only_inputs: bool = ...,
+    allow_unused: bool | None = ...,
+    is_grads_batched: bool = ...,
+    materialize_grads: bool = ...,
 ) -> tuple[Tensor | None, ...]: ...
 def grad(
     outputs: _Tensors,

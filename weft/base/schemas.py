@@ -152,9 +152,7 @@ def _bad(text: str, what: str) -> RuntimeError:
 def _type(text: str) -> tuple[Type, AliasInfo | None, int | None]:
     match = _TYPE.fullmatch(text)
     if match is None or match[1] not in _WORDS:
-        raise _bad(
-            text, f"a type among {', '.join(_WORDS)}, then [] or ? (unknown type specifier)"
-        )
+        raise _bad(text, f"a type among {', '.join(_WORDS)}, then [] or ? (unknown type specifier)")
     kind, alias, size = Type(match[1]), match[2], None
     for mark in re.findall(r"\[\d*\]|\?", match[3]):
         kind = Type("Optional" if mark == "?" else "List", kind)

@@ -32,18 +32,33 @@ class _Autobatch(Protocol):
 
     @overload
     def __call__(
-        self, fn: Callable[..., Any], *, max_batch: int | None = ..., out_stack: Literal[True],
-        adaptive: bool = ..., rng: str = ...,
+        self,
+        fn: Callable[..., Any],
+        *,
+        max_batch: int | None = ...,
+        out_stack: Literal[True],
+        adaptive: bool = ...,
+        rng: str = ...,
     ) -> Callable[..., Any]: ...
     @overload
     def __call__(
-        self, fn: None = ..., *, max_batch: int | None = ..., out_stack: Literal[True],
-        adaptive: bool = ..., rng: str = ...,
+        self,
+        fn: None = ...,
+        *,
+        max_batch: int | None = ...,
+        out_stack: Literal[True],
+        adaptive: bool = ...,
+        rng: str = ...,
     ) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
     @overload
     def __call__(
-        self, fn: Callable[..., R], *, max_batch: int | None = ..., out_stack: bool = ...,
-        adaptive: bool = ..., rng: str = ...,
+        self,
+        fn: Callable[..., R],
+        *,
+        max_batch: int | None = ...,
+        out_stack: bool = ...,
+        adaptive: bool = ...,
+        rng: str = ...,
     ) -> Callable[..., list[R]]: ...
     @overload
     def __call__(

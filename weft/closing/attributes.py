@@ -11,15 +11,27 @@ from typing import Any, TypeVar
 import weft
 from weft import Tensor
 from weft.closing import known
-from weft.closing.close import is_descriptor, is_own, own_method
+from weft.closing.close import is_descriptor, is_own, method_above, own_method
 from weft.closing.displays import Displays
 from weft.closing.errors import NeedsUnrolling, NotExportable
 from weft.closing.frame import Words, kind_of
 from weft.closing.package import what_it_is
-from weft.closing.values import Abstract, Bound, Choice, Closure, Dynamic, Items, Pack, Ref, Static
+from weft.closing.values import (
+    Abstract,
+    Bound,
+    Choice,
+    Closure,
+    Dynamic,
+    Items,
+    Pack,
+    Ref,
+    Static,
+    Super,
+)
 from weft.frontend.ir import Instr
 
 T = TypeVar("T")
+_NOT_OF_CLASS = "super(type, obj): obj must be an instance or subtype of type"
 
 
 class Attributes(Displays):
@@ -64,6 +76,10 @@ class Attributes(Displays):
             return Static(getattr(holder.value, name))
         if isinstance(holder, Choice):
             return self.choose(holder, lambda option: self.attribute(option, name))
+        if isinstance(holder, Super):
+            return self.above(holder, name, self.computed_above, None)
+        if name == "__class__":
+            return self.call(Static(type), [holder], {})
         if isinstance(holder, Closure):
             raise NotExportable(f"the attribute {name} of an inner function")
         if name == "device":
@@ -84,6 +100,39 @@ class Attributes(Displays):
         """The classes of records that compute an attribute, and what they do it by."""
         found = self.closer.state.with_method(name)
         return [(kind, f) for kind, f in found if type(f) is property or is_descriptor(f)]
+
+    def above(
+        self,
+        of: Super,
+        name: str,
+        work: Callable[[type, Any, Abstract], Abstract],
+        otherwise: Callable[[type, type, Abstract], Abstract] | None,
+    ) -> Abstract:
+        """Does it with the method that `super()` finds under a name for an object's class;
+        `otherwise` where the class above has none whose source somebody wrote."""
+        kinds = [kind for kind, _ in self.closer.state.with_method(name)]
+        kinds = [kind for kind in kinds if issubclass(kind, of.kind)] or [of.kind]
+        found = {kind: method_above(kind, of.kind, name) for kind in kinds}
+
+        def one(kind: type, told: tuple[type, Any]) -> Abstract:
+            base, method = told
+            if method is not None:
+                return work(kind, method, of.holder)
+            if otherwise is not None:
+                return otherwise(kind, base, of.holder)
+            raise NotExportable(f"super().{name} of {kind.__qualname__}, which needs Python")
+
+        if len(set(found.values())) == 1:
+            return one(kinds[0], found[kinds[0]])
+        return self.of_record(
+            of.holder, list(found.items()), one, lambda: self.raised(TypeError, _NOT_OF_CLASS)
+        )
+
+    def computed_above(self, kind: type, found: Any, holder: Abstract) -> Abstract:
+        """The attribute that `super()` finds, if it is a property."""
+        if type(found) is property or is_descriptor(found):
+            return self.computed(found, holder, kind)
+        raise NotExportable(f"a method of super() as a value ({what_it_is(found)})", "call it")
 
     def computed(self, found: Any, holder: Abstract, kind: type) -> Abstract:
         """What a property or descriptor gives."""
@@ -156,6 +205,10 @@ class Attributes(Displays):
         self, kind: type, found: Any, holder: Abstract, args: list[Abstract], words: Words
     ) -> Abstract:
         """A method of a record."""
+        raise NotImplementedError
+
+    def raised(self, kind: type[BaseException], message: str) -> Abstract:
+        """Raises when the program runs."""
         raise NotImplementedError
 
     def of_record(
@@ -354,9 +407,13 @@ class Attributes(Displays):
 
     def verb_super(self, instr: Instr) -> None:
         kind, holder = (self.read(o) for o in instr.operands)
-        if not isinstance(kind, Static) or not isinstance(holder, Static):
+        if not isinstance(kind, Static):
             raise NotExportable("super() of what only a run knows")
-        self.env[instr.outs[0]] = Static(super(kind.value, holder.value))
+        self.env[instr.outs[0]] = (
+            Static(super(kind.value, holder.value))
+            if isinstance(holder, Static)
+            else Super(kind.value, self.copied(holder))
+        )
 
     def verb_import(self, instr: Instr) -> None:
         name, names, level = instr.attr

@@ -195,6 +195,9 @@ class Branches(Specials):
             operand = self.writer.constant(truth) if truth is not None else self.operand(cond)
             if operand != home:
                 self.emit("move", (home,), (operand,))
+            for register in assigned_in([test]):  # the loop may end here
+                if not self.is_temporary(register):
+                    self.materialise(register)
         second = self.turn(loop, body)
         third, reached = self.after_loop(env, loop, other)
         self.emit("while", (home,), (), None, (first, second, third))
@@ -270,7 +273,6 @@ class Branches(Specials):
         once = instr._replace(outs=(instr.outs[0],), operands=())
         loop = self.enter_loop(once)
         env = dict(self.env)
-        loop.assigned.discard(instr.outs[0])
         with self.writer.region() as start:
             for length in lengths:
                 there = self.made("compare", (length, self.writer.constant(number)), "<=")
@@ -331,6 +333,7 @@ class Branches(Specials):
         regions: list[Body] = []
         outs: list[int] = []
         reached = []
+        lost: Env = {}
         env = dict(self.env)
         for k, instructions in enumerate(instr.regions):
             handler = k - 3
@@ -338,9 +341,9 @@ class Branches(Specials):
             if handler >= 0 and handler % 2 == 0:
                 with self.writer.region() as test:
                     self.body(instructions)
-                    found = self.operand(self.read(instr.outs[handler // 2]))
+                    kind = self.operand(self.read(instr.outs[handler // 2]))
                     outs.append(self.writer.register())
-                    self.emit("move", (outs[-1],), (found,))
+                    self.emit("move", (outs[-1],), (kind,))
                 regions.append(test)
                 continue
             if handler >= 0 and (bound := instr.attr[handler // 2]) >= 0:
@@ -348,11 +351,14 @@ class Branches(Specials):
             made, through = self.region(instructions)
             regions.append(made)
             reached.append(through)
+            found = {register: self.env.get(register) for register in assigned}
+            lost.update({r: value for r, value in found.items() if isinstance(value, Lost)})
         self.forced = before
         self.env = env
         for register in assigned:
             if not self.is_temporary(register):
                 self.env.pop(register, None)
+        self.env.update(lost)
         attr = [self.home(r) if r >= 0 else -1 for r in instr.attr]
         self.emit("try", tuple(outs), (), attr, tuple(regions))
         body, other, final, *handlers = reached

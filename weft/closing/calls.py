@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import dataclasses
 import functools
 import inspect
 import itertools
@@ -15,9 +13,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.base.modes import _Mode
-from weft.closing import known, library
-from weft.closing.attributes import Attributes
+from weft.closing import known, library, ordering
 from weft.closing.close import (
     Target,
     dynamic_parts,
@@ -26,12 +22,12 @@ from weft.closing.close import (
     is_made,
     is_record,
     own_method,
-    shared_by,
     unwrapped,
 )
 from weft.closing.errors import NotBound, NotExportable
 from weft.closing.frame import UNKNOWN, Words, kind_of, plain
 from weft.closing.loaded import LoadedEntry, numbers_of
+from weft.closing.making import Making
 from weft.closing.package import what_it_is
 from weft.closing.program import target_of
 from weft.closing.values import (
@@ -46,13 +42,14 @@ from weft.closing.values import (
     Pack,
     Ref,
     Static,
+    Super,
 )
 from weft.compiler.function import CompiledFunction, innermost
 from weft.frontend import Outside
 from weft.frontend.ir import Instr, Lowered
 
 _PLAIN = (str, list, dict, tuple, int, float, set, frozenset)
-_MADE_NOW = (contextlib.nullcontext, weft.autocast, operator.itemgetter, functools.partial)
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType)
 _OPENED = (types.FunctionType, types.MethodType)
 # Methods of Modules that say what there is: they are called while the program is closed.
 _GENERATORS = frozenset(
@@ -65,11 +62,6 @@ _VIEWS = frozenset({"items", "keys", "values"})
 _OF_MODULES = frozenset({"get_parameter", "get_buffer", "get_submodule", "extra_repr"})
 
 
-def nearest_error(kind: type[BaseException]) -> type[BaseException]:
-    """The class of exceptions that programs have and that one of the user's is of."""
-    return next(base for base in kind.__mro__ if base in known.ERRORS)
-
-
 def is_named_tuple(kind: Any) -> bool:
     """Whether it is a class of named tuples that makes them of their items alone."""
     if not (isinstance(kind, type) and issubclass(kind, tuple) and is_record(kind)):
@@ -78,7 +70,7 @@ def is_named_tuple(kind: Any) -> bool:
     return isinstance(new, staticmethod) and is_made(new.__func__.__code__)
 
 
-class Calls(Attributes):
+class Calls(Making):
     """The part of `Walk` that calls."""
 
     def special(self, function: Any, args: list[Abstract], words: Words) -> Abstract | None:
@@ -142,7 +134,7 @@ class Calls(Attributes):
 
     def of_library(self, value: Any) -> Callable[..., Any] | None:
         """What stands for a function of Python's library in programs, if it is one."""
-        if isinstance(value, (type, types.BuiltinFunctionType)):
+        if isinstance(value, (type, types.BuiltinFunctionType, types.FunctionType)):
             return library.FUNCTIONS.get(value)
         return None
 
@@ -191,6 +183,8 @@ class Calls(Attributes):
             return self.choose(callee, lambda option: self.call(option, args, words))
         if isinstance(callee, Bound):
             return self.method(callee.holder, callee.name, args, words)
+        if isinstance(callee, Dynamic) and callee.kind == "type":
+            return self.call_one_of(callee, args, words)
         if not isinstance(callee, Static):
             return self.by_class(
                 callee,
@@ -276,92 +270,13 @@ class Calls(Attributes):
         own = own_method(type(module), "__call__")
         return Static(own.__get__(module)) if own else self.attribute_of(module, "forward")
 
-    def call_class(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
-        """What an instance of a class is."""
-        if kind is weft.set_grad_enabled:
-            return self.grad_scope(args, words)
-        if issubclass(kind, _Mode) or kind in _MADE_NOW:
-            made = self.now(kind, args, words)
-            if made is not None:
-                return made
-        if is_record(kind):
-            return self.call_record(kind, args, words)
-        if issubclass(kind, BaseException):
-            raise NotExportable(
-                f"an exception of the class {kind.__qualname__}",
-                f"raise one that a program has, as {nearest_error(kind).__name__}",
-            )
-        raise NotExportable(
-            f"an object of the class {kind.__qualname__} that is made",
-            "use a NamedTuple or a tuple",
-        )
-
-    def grad_scope(self, args: list[Abstract], words: Words) -> Abstract:
-        """`set_grad_enabled`, which holds at once, not in a scope alone: here only in a `with`."""
-        on = [*args, *words.values()][0]
-        instructions, start = self.following
-        entered = start < len(instructions) and instructions[start].verb == "with"
-        if not isinstance(on, Static) or isinstance(on.value, Tensor) or not entered:
-            raise NotExportable(
-                "set_grad_enabled() with what only a run knows, or outside of a with statement",
-                "with no_grad() or enable_grad()",
-            )
-        return Static(weft.enable_grad() if on.value else weft.no_grad())
-
-    def call_record(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
-        """A new record: as its `__new__` makes it, its fields in order, or none yet and its
-        `__init__` sets them."""
-        new = inspect.getattr_static(kind, "__new__", None)
-        if isinstance(new, staticmethod) and not is_made(new.__func__.__code__):
-            return self.call(Static(new.__func__), [Static(kind), *args], words)
-        return self.plain_record(kind, args, words)
-
-    def plain_record(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
-        """The same where no `__new__` of the user's makes it."""
-        ref = self.writer.constant(self.closer.state.record(kind))
-        start = inspect.getattr_static(kind, "__init__", None)
-        if isinstance(start, types.FunctionType) and not dataclasses.is_dataclass(kind):
-            made = self.call_at_run(ref, [], {})
-            self.share(kind, made)
-            self.call(Static(start), [made, *args], words)
-            return made
-        signature = inspect.signature(kind)
-        try:
-            bound = signature.bind(*args, **words)
-        except TypeError as error:
-            raise NotExportable(f"{kind.__name__}: {error}") from None
-        for name, param in signature.parameters.items():
-            if name not in bound.arguments:
-                bound.arguments[name] = self.default_of(kind, name, param.default)
-        given = [bound.arguments.get(name) for name in fields_of(kind)]
-        if any(value is None for value in given) or len(bound.arguments) > len(given):
-            raise NotExportable(f"an object of {kind.__name__}, which computes what it has")
-        made = self.call_at_run(ref, [value for value in given if value is not None], {})
-        self.share(kind, made)
-        after = inspect.getattr_static(kind, "__post_init__", None)
-        if dataclasses.is_dataclass(kind) and isinstance(after, types.FunctionType):
-            self.call(Static(after), [made], {})
-        elif after is not None:
-            raise NotExportable(f"an object of {kind.__name__}, which computes what it has")
-        return made
-
-    def share(self, kind: type, made: Abstract) -> None:
-        """Sets what a class has for all its objects."""
-        for name, value in shared_by(kind).items():
-            self.emit("set_attr", (), (self.operand(made), self.writer.constant(value)), name)
-
-    def default_of(self, kind: type, name: str, default: Any) -> Abstract:
-        """The default value of a field."""
-        if dataclasses.is_dataclass(kind):
-            (field,) = [f for f in dataclasses.fields(kind) if f.name == name]
-            if field.default_factory is not dataclasses.MISSING:
-                return self.call(Static(field.default_factory), [], {})
-        return Static(default)
-
     # ---- functions
 
     def call_function(self, value: Any, args: list[Abstract], words: Words) -> Abstract:
         """A function of Python's, as a function of the package."""
+        hint = library.HINTS.get(value) if isinstance(value, _FUNCTIONS) else None
+        if hint is not None:
+            raise NotExportable(f"a call of {value.__qualname__}, which needs Python", hint)
         value = unwrapped(value)
         if isinstance(value, (weft.nn.Module, types.MethodType)):
             return self.call(Static(value), args, words)
@@ -475,16 +390,22 @@ class Calls(Attributes):
         """What `holder.name(…)` gives."""
         if isinstance(holder, Choice):
             return self.choose(holder, lambda option: self.method(option, name, args, words))
+        if name == "__class__":
+            return self.call(self.attribute(holder, name), args, words)
+        if isinstance(holder, Super):
+            return self.above(
+                holder,
+                name,
+                lambda kind, found, one: self.of_class(kind, found, one, args, words),
+                lambda kind, base, one: self.start_above(name, base, one, args, words),
+            )
         if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
             return self.method_of(holder, name, args, words)
         if isinstance(holder, Items) and holder.kind is dict:
             if (found := self.of_words(holder, name, args)) is not None:
                 return found
-        if name == "sort" and "key" in words and kind_of(holder) != "Tensor":
-            in_order = self.call(Static(sorted), [holder], words)
-            whole = self.writer.constant(slice(None))
-            self.emit("set_item", (), (self.operand(holder), whole, self.operand(in_order)))
-            return Static(None)
+        if name == "sort" and kind_of(holder) != "Tensor" and self.sorts_by_calls(words):
+            return self.call_function(ordering.sort, [holder, *args], words)
         if isinstance(holder, Static) and name in self.folded(holder.value):
             made = self.now(getattr(holder.value, name), args, words)
             if made is not None:
@@ -502,6 +423,12 @@ class Calls(Attributes):
             holder, of, lambda kind, f: self.of_class(kind, f, holder, args, words), plain
         )
 
+    def sorts_by_calls(self, words: Words) -> bool:
+        """Whether `sort` of a list asks a function or objects for what it goes by."""
+        state = self.closer.state
+        by_objects = any(map(state.with_method, ("__lt__", "__gt__")))
+        return ("key" in words or by_objects) and not state.with_method("sort")
+
     def of_class(
         self, kind: type, found: Any, holder: Abstract, args: list[Abstract], words: Words
     ) -> Abstract:
@@ -512,6 +439,8 @@ class Calls(Attributes):
             return self.call(self.call(Static(found.fget), [holder], {}), args, words)
         if isinstance(found, staticmethod):
             return self.call(Static(found.__func__), args, words)
+        if isinstance(found, classmethod):
+            return self.call(Static(found.__func__), [Static(kind), *args], words)
         if issubclass(kind, tuple) and found.__name__ == "_replace":
             fields = fields_of(kind)
             kept = {f: words[f] if f in words else self.attribute(holder, f) for f in fields}
@@ -548,7 +477,10 @@ class Calls(Attributes):
         if type(found).__name__ == "Method":
             self.expect_no_out(name, words)
         elif not self.has_method(name):
-            raise NotExportable(f"a call of the method {name}, which no value of programs has")
+            raise NotExportable(
+                f"a call of the method {name}, which no value of programs has",
+                library.HINTS_OF_METHODS.get(name, ""),
+            )
         if name in known.KEEPS and kind_of(holder) != "Tensor":
             args = [self.lasting(a) for a in args]
         operands = tuple(self.operand(a) for a in [holder, *args, *words.values()])

@@ -8,9 +8,10 @@ parameters, methods to functions, loops over ModuleLists to their turns; branche
 values stay what they are, and so does recursion.
 
 - `values`: what is known of a value
-- `walk`: one function; the instructions by kind are in `frame`, `displays`, `attributes`, `calls`,
-  `specials` and `branches`, each a class on the one before
+- `walk`: one function; the instructions by kind are in `frame`, `displays`, `attributes`, `making`,
+  `calls`, `records`, `specials` and `branches`, each a class on the one before
 - `known`: which functions of Python's and of weft's a program has
+- `library`, `ordering`: functions of Python's library in what programs can say
 - `write`, `package`: the result
 """
 
@@ -28,7 +29,7 @@ from typing import Any
 
 import weft
 from weft import return_types
-from weft.closing import library
+from weft.closing import known, library
 from weft.closing.errors import NotExportable
 from weft.closing.lowering import lower
 from weft.closing.package import NotAValue, Package
@@ -104,6 +105,7 @@ class State:
         self.records: dict[str, type] = {}
         self._cached: dict[tuple[int, str], tuple[Any, Any]] = {}
         self._asked: set[str] = set()
+        self._bases: set[type] = set()
         self._equates = False
         self._set: set[str] = set()
         self._settled: set[type] = set()
@@ -135,21 +137,33 @@ class State:
             Again: methods were looked up that it has.
         """
         name = f"torch.return_types.{kind.__name__}" if is_result(kind) else kind.__name__
-        known = self.records.setdefault(name, kind)
-        if known is not kind:
+        if self.records.setdefault(name, kind) is not kind:
             raise NotExportable(f"two classes of the name {name}")
         if kind not in self._settled:
             self._settled.add(kind)
             told_late = any(method_of_class(kind, name) for name in self._asked)
             told_late |= self._equates and any(kind is k for k, _ in self.equalities())
+            told_late |= any(kind is not base and issubclass(kind, base) for base in self._bases)
             if told_late or any(why_refused(kind, name) for name in self._set):
                 raise Again
         told: dict[str, Any] = {"class": name, "fields": fields_of(kind)}
         if issubclass(kind, tuple):
             told["tuple"] = True
-        elif dataclasses.is_dataclass(kind):
+            return Ref("record", told)
+        if dataclasses.is_dataclass(kind):
             told["data"] = True
+            if kind.__eq__ is object.__eq__:
+                told["itself"] = True
+            if uncompared := [f.name for f in dataclasses.fields(kind) if not f.compare]:
+                told["uncompared"] = uncompared
+        if kind.__hash__ is None:
+            told["unhashable"] = True
         return Ref("record", told)
+
+    def kinds_of(self, base: type) -> list[type]:
+        """The classes of records that are of a class."""
+        self._bases.add(base)
+        return [kind for kind in self.records.values() if issubclass(kind, base)]
 
     def with_method(self, name: str) -> list[tuple[type, Any]]:
         """The classes of records that have a function of that name, and the function."""
@@ -159,11 +173,11 @@ class State:
 
     def equalities(self) -> list[tuple[type, list[str] | None]]:
         """The classes of records whose objects say themselves what they are equal to, and the
-        dataclasses beside them, which compare fields (`compared_fields`); none where all compare
-        all that they have."""
+        dataclasses beside them, which compare fields (`compared_fields`); none where no class
+        has an `__eq__` of the user's."""
         self._equates = True
         kinds = list(self.records.values())
-        if not any(method_of_class(k, "__eq__") or compares_less(k) for k in kinds):
+        if not any(method_of_class(k, "__eq__") for k in kinds):
             return []
         found = [(kind, compared_fields(kind)) for kind in kinds]
         return [(kind, names) for kind, names in found if names is not UNSAID]
@@ -246,11 +260,42 @@ def method_of_class(kind: type, name: str) -> Any:
         return None
     if is_descriptor(found):
         return found
-    if not isinstance(found, (FunctionType, property, staticmethod, functools.cached_property)):
+    if not isinstance(found, METHODS):
         return None
     code = getattr(unwrapped(found), "__code__", None)
-    made = name.startswith("__") and code is not None and is_made(code)
-    return None if made else found
+    if not name.startswith("__") or code is None or not is_made(code):
+        return found
+    return by_fields(kind, name) if name in _ORDERS else None
+
+
+METHODS = FunctionType, property, staticmethod, classmethod, functools.cached_property
+_ORDERS = {f"__{name}__": sign for sign, name in known.SPECIAL_COMPARE.items() if sign[0] in "<>"}
+
+
+class ByFields(typing.NamedTuple):
+    """A comparison that a dataclass with `order=True` has.
+
+    Attributes:
+        sign: its operator.
+        fields: what it compares, of two objects of one class.
+    """
+
+    sign: str
+    fields: tuple[str, ...]
+
+
+def by_fields(kind: type, name: str) -> ByFields:
+    """The comparison of a class: by the fields of the one that it is from."""
+    of = next(base for base in kind.__mro__ if name in vars(base))
+    return ByFields(_ORDERS[name], tuple(f.name for f in dataclasses.fields(of) if f.compare))
+
+
+def method_above(kind: type, below: type, name: str) -> tuple[type, Any]:
+    """Where `super()` in a class finds a name, for an object of a class, and the method there as
+    of `method_of_class`; `object` where no class of the user's has it."""
+    bases = kind.__mro__[kind.__mro__.index(below) + 1 :]
+    base = next((base for base in bases if name in vars(base)), object)
+    return base, method_of_class(base, name)
 
 
 def is_descriptor(found: Any) -> bool:
@@ -313,7 +358,7 @@ def is_record(kind: type) -> bool:
     return (
         ours
         and (module not in sys.stdlib_module_names or module == "__main__")
-        and (module != "weft" or issubclass(kind, tuple))
+        and (module not in ("weft", "torch") or issubclass(kind, tuple))
         and type(kind) is type
     )
 
@@ -355,11 +400,6 @@ def compared_fields(kind: type) -> list[str] | None:
     if kind.__eq__ is object.__eq__:
         return None
     return [f.name for f in dataclasses.fields(kind) if f.compare]
-
-
-def compares_less(kind: type) -> bool:
-    """Whether `==` of a dataclass does not go by all of its fields."""
-    return dataclasses.is_dataclass(kind) and compared_fields(kind) != fields_of(kind)
 
 
 def is_frozen(kind: type) -> bool:

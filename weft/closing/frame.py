@@ -9,7 +9,8 @@ from typing import Any
 
 from weft import Tensor
 from weft.base.alias import home_name
-from weft.closing.close import Closer, Target, constant_key
+from weft.closing import library
+from weft.closing.close import Closer, Target, constant_key, is_record
 from weft.closing.errors import NotExportable
 from weft.closing.package import NotAValue
 from weft.closing.values import (
@@ -23,6 +24,7 @@ from weft.closing.values import (
     Pack,
     Ref,
     Static,
+    Super,
     Turn,
     Turns,
 )
@@ -71,6 +73,12 @@ class Frame:
         self.live: dict[int, Set[int]] = {}  # by `id` of an instruction: what may be read behind it
 
     # ---- what others of the classes do
+
+    def call_at_run(
+        self, callee: int, args: list[Abstract], words: Words, kind: str = ""
+    ) -> Abstract:
+        """A call of what a program has."""
+        raise NotImplementedError
 
     def call(self, callee: Abstract, args: list[Abstract], words: Words) -> Abstract:
         """What a call gives."""
@@ -188,7 +196,10 @@ class Frame:
             try:
                 return self.writer.constant(value.value)
             except NotAValue as error:
-                raise NotExportable(f"{error} as a value") from None
+                if (found := self.of_classes(value.value)) is not None:
+                    return found
+                hint = library.HINTS.get(type(value.value), "")
+                raise NotExportable(f"{error} as a value", hint) from None
         if isinstance(value, Pack):
             parts = tuple(self.operand(item) for item in value.items)
             return self.made("tuple", parts)
@@ -202,9 +213,19 @@ class Frame:
             raise NotExportable("one of several Modules as a value", "call it where it is chosen")
         if isinstance(value, Bound):
             return self.made("attr", (self.operand(value.holder),), value.name)
+        if isinstance(value, Super):
+            raise NotExportable("super() as a value", "call a method of it where it is made")
         if isinstance(value, (Turn, Turns)):
             raise NotExportable("zip() of Modules and values as a value", "go through it in a loop")
         raise NotExportable(value.what)
+
+    def of_classes(self, value: Any) -> int | None:
+        """A class of records as an operand, or a tuple that has some; None of other values."""
+        if isinstance(value, type) and is_record(value):
+            return self.writer.constant(self.closer.state.record(value))
+        if type(value) is tuple and any(isinstance(one, type) for one in value):
+            return self.made("tuple", tuple(self.operand(Static(one)) for one in value))
+        return None
 
     def made_of(self, value: Items) -> int:
         """A list or dict, from now on a value of the run's wherever it is known by a name."""

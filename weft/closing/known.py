@@ -255,7 +255,14 @@ SPECIAL = {
     "@": "matmul", "&": "and", "|": "or", "^": "xor", "<<": "lshift", ">>": "rshift",
 }  # fmt: skip
 SPECIAL_UNARY = {"-": "neg", "+": "pos", "~": "invert"}
-SPECIAL_COMPARE = {"<": "lt", "<=": "le", "==": "eq", "!=": "ne", ">": "gt", ">=": "ge"}
+SPECIAL_COMPARE: dict[str, str] = {
+    "<": "lt",
+    "<=": "le",
+    "==": "eq",
+    "!=": "ne",
+    ">": "gt",
+    ">=": "ge",
+}
 _MIRRORED = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
 
 

@@ -8,14 +8,18 @@ expressions are.
 from __future__ import annotations
 
 import collections
+import copy
+import dataclasses
 import functools
 import itertools
+import math
 import operator
 import string
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 import weft
+from weft.closing import ordering
 
 
 def chain(*iterables: Iterable[Any]) -> list[Any]:
@@ -172,99 +176,66 @@ def total(values: Iterable[Any], start: Any) -> Any:
     return start
 
 
-def is_in(value: Any, items: Iterable[Any]) -> bool:
-    """`value in items`, by `==` of objects that say themselves what it is."""
-    for item in items:
-        if item is value or item == value:
-            return True
-    return False
+def truncated(x: Any) -> int:
+    """`math.trunc`."""
+    if isinstance(x, (int, float)):
+        return int(x)
+    raise TypeError(f"type {type(x).__name__} doesn't define __trunc__ method")
 
 
-def equal(one: Any, other: Any) -> bool:
-    """`==` of a list, tuple or dict with another value, likewise."""
-    if isinstance(one, dict):
-        if not isinstance(other, dict) or len(one) != len(other):
-            return False
-        for key in one:
-            if key not in other or not is_in(one[key], (other[key],)):
-                return False
-        return True
-    if not isinstance(other, (list, tuple)) or isinstance(one, list) != isinstance(other, list):
-        return False
-    if len(one) != len(other):
-        return False
-    for k in range(len(one)):
-        if not is_in(other[k], (one[k],)):
-            return False
-    return True
+def copied(x: Any) -> Any:
+    """`copy.copy` of what is no object of a class."""
+    if isinstance(x, list):
+        return list(x)
+    if isinstance(x, dict):
+        return dict(x)
+    if isinstance(x, set):
+        return set(x)
+    return deeply(x, []) if isinstance(x, weft.Tensor) else not_copied(x, "copy")
 
 
-def index_of(rows: Any, value: Any, start: int = 0, stop: int | None = None) -> int:
-    """`rows.index(value)`, likewise."""
-    count = len(rows)
-    end = count if stop is None else stop
-    first = max(start + count, 0) if start < 0 else start
-    for k in range(first, min(end + count if end < 0 else end, count)):
-        if rows[k] is value or rows[k] == value:
-            return k
-    if isinstance(rows, list):
-        raise ValueError(f"{value!r} is not in list")
-    raise ValueError("tuple.index(x): x not in tuple")
+def deeply_copied(x: Any) -> Any:
+    """`copy.deepcopy`, likewise: what is one list stays one."""
+    return deeply(x, [])
 
 
-def count_of(rows: Any, value: Any) -> int:
-    """`rows.count(value)`, likewise."""
-    return sum([1 for item in rows if item is value or item == value])
+def deeply(x: Any, made: list[Any]) -> Any:
+    """A copy; `made` has those of the lists and dicts around it."""
+    for old, new in made:
+        if old is x:
+            return new
+    out: Any
+    if isinstance(x, list):
+        out = []
+        made.append((x, out))
+        for item in x:
+            out.append(deeply(item, made))
+        return out
+    if isinstance(x, dict):
+        out = {}
+        made.append((x, out))
+        for key, value in x.items():
+            out[key] = deeply(value, made)
+        return out
+    if isinstance(x, set):
+        return set(x)
+    if type(x) is tuple:
+        return tuple([deeply(item, made) for item in x])
+    if isinstance(x, weft.Tensor):
+        out = x.detach().clone()
+        made.append((x, out))
+        return out.requires_grad_() if x.requires_grad else out
+    return not_copied(x, "deepcopy")
 
 
-def remove_from(rows: Any, value: Any) -> None:
-    """`rows.remove(value)`, likewise."""
-    if not isinstance(rows, list):
-        raise AttributeError("'tuple' object has no attribute 'remove'")
-    for k in range(len(rows)):
-        if rows[k] is value or rows[k] == value:
-            del rows[k]
-            return
-    raise ValueError("list.remove(x): x not in list")
-
-
-def in_order(iterable: Iterable[Any], *, key: Any = None, reverse: bool = False) -> list[Any]:
-    """`sorted`, by `<` of objects that say themselves what it is."""
-    rows = [(value if key is None else key(value), value) for value in iterable]
-    if reverse:
-        rows = rows[::-1]
-    out: list[Any] = []
-    for row in rows:
-        at = len(out)
-        while at > 0 and row[0] < out[at - 1][0]:
-            at = at - 1
-        out.insert(at, row)
-    found = [value for _, value in out]
-    return found[::-1] if reverse else found
-
-
-def least_of(iterable: Iterable[Any], *, key: Any = None) -> Any:
-    """`min`, likewise."""
-    values = list(iterable)
-    if not values:
-        raise ValueError("min() arg is an empty sequence")
-    best = values[0]
-    for value in values[1:]:
-        if value < best if key is None else key(value) < key(best):
-            best = value
-    return best
-
-
-def largest_of(iterable: Iterable[Any], *, key: Any = None) -> Any:
-    """`max`, likewise."""
-    values = list(iterable)
-    if not values:
-        raise ValueError("max() arg is an empty sequence")
-    best = values[0]
-    for value in values[1:]:
-        if value > best if key is None else key(value) > key(best):
-            best = value
-    return best
+def not_copied(x: Any, name: str) -> Any:
+    """What cannot change, as it is."""
+    if x is None or isinstance(x, (int, float, complex, str, tuple, range, weft.dtype)):
+        return x
+    raise TypeError(
+        f"[{name}] expected lists, dicts, sets, tuples, tensors or numbers in a saved program, got "
+        f"{type(x).__name__}. Hint: write a method that makes another one"
+    )
 
 
 def text_of(value: Any) -> str:
@@ -352,7 +323,10 @@ class Deque:
         return self.items.count(x)
 
     def index(self, x: Any) -> int:
-        return self.items.index(x)
+        for k in range(len(self.items)):
+            if self.items[k] is x or self.items[k] == x:
+                return k
+        raise ValueError(f"{x!r} is not in deque")
 
     def insert(self, i: int, x: Any) -> None:
         if self.maxlen is not None and len(self.items) >= self.maxlen:
@@ -360,6 +334,8 @@ class Deque:
         self.items.insert(i, x)
 
     def remove(self, value: Any) -> None:
+        if value not in self.items:
+            raise ValueError("deque.remove(x): x not in deque")
         self.items.remove(value)
 
     def reverse(self) -> None:
@@ -376,14 +352,22 @@ class Deque:
     def __iter__(self) -> Any:
         return iter(self.items)
 
+    def place(self, key: int) -> int:
+        """The place of an item."""
+        if not isinstance(key, int):
+            raise TypeError(f"sequence index must be integer, not {type(key).__name__!r}")
+        if key >= len(self.items) or key < -len(self.items):
+            raise IndexError("deque index out of range")
+        return key
+
     def __getitem__(self, key: int) -> Any:
-        return self.items[key]
+        return self.items[self.place(key)]
 
     def __setitem__(self, key: int, value: Any) -> None:
-        self.items[key] = value
+        self.items[self.place(key)] = value
 
     def __delitem__(self, key: int) -> None:
-        del self.items[key]
+        del self.items[self.place(key)]
 
     def __contains__(self, value: Any) -> bool:
         return value in self.items
@@ -549,16 +533,6 @@ def channels_last(t: Any, dims: int) -> Any:
 #: What stands for `max` and `min` with a key and a default value.
 EXTREMES: dict[str, Callable[..., Any]] = {"max": largest, "min": least}
 
-#: What stands for methods of lists and tuples that go by `==`.
-BY_EQUALITY: dict[str, Callable[..., Any]] = {
-    "index": index_of, "count": count_of, "remove": remove_from,
-}  # fmt: skip
-
-#: What stands for those that compare, where objects say themselves what `<` is.
-IN_ORDER: dict[str, Callable[..., Any]] = {
-    "sorted": in_order, "max": largest_of, "min": least_of,
-}  # fmt: skip
-
 #: What stands for a function of Python's.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     itertools.chain: chain, itertools.chain.from_iterable: from_iterable,
@@ -570,7 +544,27 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     itertools.filterfalse: filterfalse, itertools.takewhile: takewhile,
     itertools.dropwhile: dropwhile, itertools.compress: compress, functools.reduce: reduce,
     weft.finfo: finfo, weft.iinfo: iinfo, collections.deque: deque, weft.Tensor: tensor,
-    hex: hexadecimal, bin: binary, oct: octal,
+    hex: hexadecimal, bin: binary, oct: octal, math.trunc: truncated,
+    copy.copy: copied, copy.deepcopy: deeply_copied, **ordering.FUNCTIONS,
+}  # fmt: skip
+
+_FIELDS = "make the dict or tuple of its fields"
+#: What to write in the place of classes and functions that no program has.
+HINTS: dict[Any, str] = {
+    collections.defaultdict: "use a dict and setdefault()",
+    collections.Counter: "count in a dict: counts[k] = counts.get(k, 0) + 1",
+    collections.ChainMap: "join the dicts: {**a, **b}",
+    itertools.groupby: "append the items to lists in a dict",
+    itertools.count: "count in a loop, or use range()",
+    itertools.cycle: "take items[k % len(items)]",
+    dataclasses.asdict: _FIELDS, dataclasses.astuple: _FIELDS,
+    hash: "use the value itself as a key", id: "compare with is", bytes: "use a list of ints",
+    bytearray: "use a list of ints",
+}  # fmt: skip
+#: The same of methods.
+HINTS_OF_METHODS: dict[str, str] = {
+    "move_to_end": "pop the key and set it again", "wait": "weft.jit.wait(future)",
+    "most_common": "sort the items of the dict by their counts",
 }  # fmt: skip
 
 

@@ -7,6 +7,7 @@ that programs write come behind the package's own.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -94,3 +95,15 @@ class _Moved:
         constants = [self.constant(one) for one in told["constants"]]
         defaults = {name: self.constant(one) for name, one in told["defaults"].items()}
         return {**told, "constants": constants, "defaults": defaults}
+
+
+def dataclass_of(
+    name: str, fields: list[str], uncompared: list[str], is_itself: bool, unhashable: bool
+) -> type:
+    """A class for objects of a dataclass that is not here, as results of a program."""
+    told = [
+        (field, Any, dataclasses.field(compare=field not in uncompared, default=None))
+        for field in fields
+    ]
+    hashed = not unhashable and not is_itself
+    return dataclasses.make_dataclass(name, told, eq=not is_itself, unsafe_hash=hashed)

@@ -8,9 +8,9 @@ import string
 from collections.abc import Callable
 from typing import Any
 
-from weft.closing import known, library
+from weft.closing import known, library, ordering
 from weft.closing.calls import Calls
-from weft.closing.close import fields_of, is_frozen, method_of_class
+from weft.closing.close import ByFields, fields_of, is_frozen, method_of_class
 from weft.closing.errors import NotExportable
 from weft.closing.frame import Words, kind_of
 from weft.closing.values import Abstract, Dynamic, Items, Pack, Ref, Static
@@ -68,6 +68,9 @@ class Records(Calls):
         if verb == "inplace":
             pairs.insert(0, (parts[0], f"__i{name}__"))
         found = [pair for pair in pairs if self.special_methods(*pair)]
+        if verb == "compare" and found and found[-1] is pairs[-1]:  # of one class, or by none
+            said = [f for _, f in self.special_methods(*found[-1])]
+            found = found[: -1 if all(isinstance(f, ByFields) for f in said) else None]
         if sign in ("in", "not in") and self.asks_equality(parts):
             return self.settle(instr, self.negated(self.found_in(parts), sign == "not in"))
         if name == "eq" and self.asks_equality(parts):
@@ -77,7 +80,8 @@ class Records(Calls):
             return self.settle(instr, self.negated(equal, True))
         if sign == "%" and verb == "binary":
             parts = self.filled_in(parts)
-        if not found:
+        in_rows = sign in ordering.COMPARES_ROWS and self.asks_order(parts, name)
+        if not found and not in_rows:
             return self.give(instr, verb, tuple(map(self.operand, parts)), sign, kind)
 
         parts = list(map(self.for_any, parts))
@@ -90,9 +94,59 @@ class Records(Calls):
         def plain() -> Abstract:
             if name == "ne" and self.asks_equality(parts):
                 return self.negated(self.equal(parts), True)
+            if in_rows:
+                return self.rows_compared(parts, sign)
             return Dynamic(self.made(verb, tuple(map(self.operand, parts)), sign))
 
         return self.settle(instr, self.first_of(options, plain))
+
+    # ---- order
+
+    def asks_order(self, parts: list[Abstract], name: str) -> bool:
+        """Whether both may be lists or tuples that hold objects which say themselves what they are
+        less than."""
+        may_hold = all(
+            isinstance(v, (Pack, Items))
+            or isinstance(v, Dynamic)
+            and not v.kind
+            or isinstance(v, Static)
+            and isinstance(v.value, (list, tuple))
+            for v in parts
+        )
+        return may_hold and any(map(self.closer.state.with_method, known.methods_of(name)))
+
+    def rows_compared(self, parts: list[Abstract], sign: str) -> Abstract:
+        """`<` and others of lists and tuples, item by item; of other values the run's own."""
+        one, other = (Dynamic(self.operand(part)) for part in parts)
+        return self.case(
+            [ordering.COMPARES_ROWS[sign]],
+            lambda _: self.operand(self.of_run("isinstance", [one, _LISTS])),
+            lambda function: self.call_function(function, [one, other], {}),
+            lambda: Dynamic(self.made("compare", (one.register, other.register), sign)),
+        )
+
+    def of_class(
+        self, kind: type, found: Any, holder: Abstract, args: list[Abstract], words: Words
+    ) -> Abstract:
+        """A method of a record; a comparison that dataclasses made, by the fields."""
+        if not isinstance(found, ByFields):
+            return super().of_class(kind, found, holder, args, words)
+
+        def by_fields(function: Callable[..., Any]) -> Abstract:
+            rows = [
+                Pack(tuple(self.attribute(v, name) for name in found.fields))
+                for v in (holder, args[0])
+            ]
+            return self.call_function(function, [Dynamic(self.operand(row)) for row in rows], {})
+
+        of = Static(self.closer.state.record(kind))
+        operands = self.operand(holder), self.operand(args[0])
+        return self.case(
+            [ordering.COMPARES[found.sign]],
+            lambda _: self.operand(self.of_run("isinstance", [args[0], of])),
+            by_fields,
+            lambda: Dynamic(self.made("compare", operands, found.sign)),
+        )
 
     # ---- equality
 
@@ -121,7 +175,7 @@ class Records(Calls):
             def by_fields(_: type) -> Abstract:
                 rows = [Pack(tuple(self.attribute(v, name) for name in names)) for v in both]
                 made = [Dynamic(self.operand(row)) for row in rows]
-                return self.call_function(library.equal, list(made), {})
+                return self.call_function(ordering.equal, list(made), {})
 
             is_one = self.operand(
                 self.of_run("isinstance", [other, Static(self.closer.state.record(kind))])
@@ -130,7 +184,7 @@ class Records(Calls):
 
         def of_items() -> Abstract:
             return self.case(
-                [] if plain else [library.equal],
+                [] if plain else [ordering.equal],
                 lambda _: self.operand(self.of_run("isinstance", [one, _ROWS])),
                 lambda function: self.call_function(function, both, {}),
                 lambda: Dynamic(self.made("compare", (one.register, other.register), "==")),
@@ -158,13 +212,13 @@ class Records(Calls):
         return self.case(
             [value],
             lambda _: self.operand(self.of_run("isinstance", [holder, _LISTS])),
-            lambda one: self.call_function(library.is_in, [one, holder], {}),
+            lambda one: self.call_function(ordering.is_in, [one, holder], {}),
             plain,
         )
 
     def method(self, holder: Abstract, name: str, args: list[Abstract], words: Words) -> Abstract:
         """`index`, `count` and `remove` of lists and tuples ask objects, as `in` does."""
-        function = library.BY_EQUALITY.get(name)
+        function = ordering.BY_EQUALITY.get(name)
         rows = not isinstance(holder, Static) or isinstance(holder.value, (list, tuple))
         if not function or not args or words or not rows or kind_of(holder) == "Tensor":
             return super().method(holder, name, args, words)
@@ -443,12 +497,12 @@ class Records(Calls):
         if name == "sum" and any(map(state.with_method, adds)):
             start = args[1] if len(args) > 1 else words.get("start", Static(0))
             return self.call_function(library.total, [args[0], start], {})
-        if name in library.IN_ORDER and any(map(state.with_method, compares)):
+        if name in ordering.IN_ORDER and any(map(state.with_method, compares)):
             rows = args[0] if len(args) == 1 else Items(list, list(args))
             given = dict(words) if name == "sorted" or "default" not in words else None
             if given is None:
                 raise NotExportable(f"{name}() of objects with a default value")
-            return self.call_function(library.IN_ORDER[name], [rows], given)
+            return self.call_function(ordering.IN_ORDER[name], [rows], given)
         return None
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import collections
+import dataclasses
 import functools
 import operator
 import types
 from collections.abc import Callable
+from dataclasses import is_dataclass
 from typing import Any
 
 import weft
@@ -13,7 +16,7 @@ from weft import Tensor
 from weft.autograd._missing import without_derivative
 from weft.base.device import expect_cpu
 from weft.closing import known, library
-from weft.closing.close import is_record
+from weft.closing.close import fields_of, is_record
 from weft.closing.control import while_loop
 from weft.closing.errors import NotExportable
 from weft.closing.frame import Words, is_fresh, kind_of, with_reads
@@ -128,6 +131,9 @@ class Specials(Records):
             if of is not None:
                 return Static(isinstance(of, kinds.value) if of == () else False)
             names = kinds.value if isinstance(kinds.value, tuple) else (kinds.value,)
+            if collections.OrderedDict in names and dict not in names:
+                reason = "isinstance() of OrderedDict, which is a dict in programs"
+                raise NotExportable(reason, "ask for dict")
             if isinstance(value, Dynamic) and value.kind == "Tensor":
                 return Static(Tensor in names)
             if not any(map(self.class_as_value, names)):
@@ -151,7 +157,9 @@ class Specials(Records):
         if isinstance(made, Ref):
             return [made]
         if isinstance(kind, type) and is_record(kind):
-            return [self.closer.state.record(kind)]
+            state = self.closer.state
+            state.record(kind)
+            return [state.record(one) for one in state.kinds_of(kind)]
         return []
 
     def special_len(self, args: list[Abstract], words: Words) -> Abstract | None:
@@ -241,7 +249,11 @@ class Specials(Records):
             return Static(type(args[0].value))
         if isinstance(args[0], (Pack, Items)):
             return Static(tuple if isinstance(args[0], Pack) else args[0].kind)
-        return Static(Tensor) if isinstance(args[0], Dynamic) and args[0].kind == "Tensor" else None
+        if kind_of(args[0]) == "Tensor":
+            return Static(Tensor)
+        found = self.of_run("type", args)
+        assert isinstance(found, Dynamic)
+        return Dynamic(found.register, "type")
 
     def special_iter(self, args: list[Abstract], words: Words) -> Abstract | None:
         items = self.known_items(args[0])
@@ -313,6 +325,21 @@ class Specials(Records):
         values = Dynamic(self.made("call", (kind, self.operand(values))))
         given = [values, self.mapped(key, values), words.get("reverse", Static(False))]
         return self.call_at_run(self.writer.constant(Ref("builtin", f"{name}_by")), given, {})
+
+    def special_replace(self, args: list[Abstract], words: Words) -> Abstract:
+        """`dataclasses.replace`."""
+        one = args[0]
+        kinds = [(k, None) for k in self.closer.state.kinds_of(object) if is_dataclass(k)]
+
+        def another(kind: type, _: None) -> Abstract:
+            if unknown := [word for word in words if word not in fields_of(kind)]:
+                message = f"{kind.__name__}.__init__() got an unexpected keyword argument"
+                return self.raised(TypeError, f"{message} {unknown[0]!r}")
+            kept = {f: words[f] if f in words else self.attribute(one, f) for f in fields_of(kind)}
+            return self.call_class(kind, [], kept)
+
+        message = "replace() should be called on dataclass instances"
+        return self.of_record(one, kinds, another, lambda: self.raised(TypeError, message))
 
 
 def _einsum(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:
@@ -428,6 +455,9 @@ _SPECIAL: dict[int, Callable[..., Abstract | None]] = {
     id(moved): _moved,
     id(_may_nest): lambda walk, args, words: Static(False),
     id(weft.einsum): _einsum,
+    id(dataclasses.replace): Specials.special_replace,
+    id(weft.jit.fork): lambda walk, args, words: walk.call(args[0], args[1:], words),
+    id(weft.jit.wait): _first,
     id(weft.vmap): _vmap,
     id(weft.func.vmap): _vmap,
     **{

@@ -146,6 +146,19 @@ class Bound:
     name: str
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Super:
+    """`super()` in a method of an object that only a run knows.
+
+    Attributes:
+        kind: the class that the method stands in.
+        holder: the object.
+    """
+
+    kind: type
+    holder: Abstract
+
+
 @dataclass(frozen=True, slots=True)
 class Lost:
     """What two ways left unlike in a register that can hold neither."""
@@ -154,5 +167,5 @@ class Lost:
 
 
 Abstract: TypeAlias = (
-    "Static | Dynamic | Pack | Turn | Turns | Items | Closure | Choice | Bound | Lost"
+    "Static | Dynamic | Pack | Turn | Turns | Items | Closure | Choice | Bound | Super | Lost"
 )

@@ -8,7 +8,7 @@ from typing import Any
 from weft.closing.branches import Branches
 from weft.closing.close import inside
 from weft.closing.errors import NotExportable
-from weft.closing.frame import same
+from weft.closing.frame import kind_of, same
 from weft.closing.package import Function, NotAValue
 from weft.closing.values import Abstract, Dynamic, Items, Ref, Static
 from weft.frontend.ir import Instr
@@ -84,6 +84,9 @@ class Walk(Branches):
         known = [v for v in self.returned if isinstance(v, Static) and not self.is_value(v)]
         if known and (self.is_entry or not all(same(known[0], v) for v in self.returned)):
             self.operand(known[0])  # which says what it is: a caller cannot know which it gets
+        is_class = isinstance(value, Static) and isinstance(value.value, type)
+        if self.is_entry and (is_class or kind_of(value) == "type"):
+            raise NotExportable("a class as a result", "return its __name__")
         is_known = any(value is v for v in known)
         operand = self.writer.constant(None) if is_known else self.operand(value)
         self.emit("return", (), (operand,))

@@ -16,8 +16,15 @@ __all__ = ["add_words", "get_args_parser", "main", "run"]
 def add_words(parser: argparse.ArgumentParser) -> None:
     """The words of `weft launch` and of torchrun."""
     add = parser.add_argument
-    add("-n", "--nproc-per-node", "--nproc_per_node", dest="nproc_per_node", default="1",
-        metavar="N", help="processes; auto, cpu: as many as cores; with --hosts: over all of them")
+    add(
+        "-n",
+        "--nproc-per-node",
+        "--nproc_per_node",
+        dest="nproc_per_node",
+        default="1",
+        metavar="N",
+        help="processes; auto, cpu: as many as cores; with --hosts: over all of them",
+    )
     add("--hosts", default="", metavar="A,B", help="machines that ssh reaches, with the same paths")
     add("--no-ranks", action="store_true", help="do not write the rank before each line of output")
     add("--nnodes", default="1", help="1; several machines are --hosts")

@@ -35,6 +35,7 @@ class _Required:
 
 required = _Required()
 
+
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:
     """None of the devices on which PyTorch's steps can be recorded as graphs."""
     return []

@@ -187,8 +187,6 @@ class Batches:
             return None
         except _TimeIsOver:
             return late(self.timeout)
-        except MemoryError as e:
-            return error(500, "MemoryError", str(e))
         except Exception as e:
             return error(422, type(e).__name__, str(e), _line(e))
 

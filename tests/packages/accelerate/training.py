@@ -67,4 +67,3 @@ print(sorted(name for name in os.listdir(folder) if name != "checkpoints"))
 print(gather_object([1, "two"]), accelerator.reduce(torch.ones(2), "mean").tolist())
 accelerator.wait_for_everyone()
 accelerator.end_training()
-

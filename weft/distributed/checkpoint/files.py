@@ -160,9 +160,7 @@ def _parts(spans: list[dict[str, Any]], part: str) -> dict[str, Any]:
 
 def _write(path: str, values: dict[str, Any]) -> None:
     """A file, on the disk when this returns."""
-    own = {
-        n: alias(v).detach().clone() if isinstance(v, Tensor) else v for n, v in values.items()
-    }
+    own = {n: alias(v).detach().clone() if isinstance(v, Tensor) else v for n, v in values.items()}
     with open(path, "wb") as file:
         weft.save(own, file)
         file.flush()

@@ -191,9 +191,7 @@ class ParameterGroup:
         index = self._by_memory.get(memory)
         if index is None:
             return tensor
-        return _Saved(
-            index, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset()
-        )
+        return _Saved(index, tuple(tensor.shape), tuple(tensor.stride()), tensor.storage_offset())
 
     def _unpack(self, kept: Any) -> Tensor:
         if not isinstance(kept, _Saved):

@@ -20,6 +20,7 @@ from weft.utils._pytree import tree_map_only
 
 __all__ = ["FSDPModule", "UnshardHandle", "fully_shard", "register_fsdp_forward_method"]
 
+
 class UnshardHandle:
     """What `FSDPModule.unshard(async_op=True)` returns."""
 
@@ -188,8 +189,7 @@ def fully_shard(
             )
         if isinstance(m, FSDPModule):
             raise ValueError(
-                "[fully_shard] expected a module that is not sharded yet, got "
-                f"{type(m).__name__}"
+                f"[fully_shard] expected a module that is not sharded yet, got {type(m).__name__}"
             )
     if not isinstance(reshard_after_forward, (bool, type(None))):
         raise NotImplementedError(

@@ -88,9 +88,7 @@ def spec_of(who: str, mesh: DeviceMesh, placements: Any, shape: Sequence[int]) -
     if type(one) is Shard:
         dim = one.dim + len(shape) if one.dim < 0 else one.dim
         if not 0 <= dim < len(shape):
-            raise ValueError(
-                f"[{who}] expected a dimension of {list(shape)} to cut, got {one.dim}"
-            )
+            raise ValueError(f"[{who}] expected a dimension of {list(shape)} to cut, got {one.dim}")
         one = Shard(dim)
     elif not isinstance(one, Replicate):
         raise NotImplementedError(f"[{who}] expected Shard(dim) or Replicate(), got {one!r}")
@@ -319,4 +317,3 @@ def distribute_tensor(
         out: DTensor = placed(spec.part_of(whole).clone(), spec)
     raw(lambda: out.requires_grad_(tensor.requires_grad))
     return out
-

@@ -124,9 +124,7 @@ def _blocks(mask: Tensor, size: tuple[int, int]) -> Tensor:
     """How many of each block's places are seen."""
     q, kv = mask.shape[-2:]
     rows, columns = -(-q // size[0]), -(-kv // size[1])
-    padded = weft.nn.functional.pad(
-        mask.long(), (0, columns * size[1] - kv, 0, rows * size[0] - q)
-    )
+    padded = weft.nn.functional.pad(mask.long(), (0, columns * size[1] - kv, 0, rows * size[0] - q))
     cut = padded.view(*mask.shape[:2], rows, size[0], columns, size[1])
     return cut.sum((3, 5))
 

@@ -1,0 +1,100 @@
+"""A short run of the fuzzer of saved programs, and what it found."""
+
+import fuzz_frontend
+import fuzz_saved
+import pytest
+from fuzz_saved import Fuzzer, fuzz
+from python_programs import saved
+
+from weft.export import NotExportable
+
+
+def test_saved_programs_do_what_their_functions_do():
+    found, fuzzer = fuzz(150, 0)
+    assert not found, fuzz_frontend.shown(found[0])
+    assert sum(fuzzer.outside.values()) < 60
+
+
+def test_it_finds_what_differs(monkeypatch):
+    monkeypatch.setattr(fuzz_saved, "ways", lambda function: [(lambda *args: 1, 1)])
+    found, _ = fuzz(3, 0)
+    assert len(found) == 1
+
+
+def test_what_saving_raises_beside_refusals_is_found(monkeypatch):
+    def fails(function):
+        raise AttributeError("no")
+
+    monkeypatch.setattr(fuzz_saved, "ways", fails)
+    assert "saved" in fuzz(1, 0)[0][0].got
+    assert NotExportable in Fuzzer.refuses
+
+
+def test_the_variable_of_a_loop_that_is_left_early():
+    """It was what it had been before the loop, where the turns are written out."""
+
+    def left(i):
+        for i in [0, 2]:  # noqa: B007, B020, PLR1704
+            break
+        return i
+
+    def gone_on(i):
+        for i in (1, 2):  # noqa: B020, PLR1704
+            if i > 0:
+                continue
+        else:
+            i += 5
+        return i
+
+    for f in (left, gone_on):
+        assert saved(f)(-2) == f(-2)
+
+
+def test_what_cannot_be_divided_and_sorted():
+    def modulo(i):
+        return 1 % i
+
+    def of_ints(i):
+        i.sort(key=lambda x: x)
+
+    for f, told in ((modulo, "integer modulo by zero"), (of_ints, "'int' object has no attribute")):
+        for run in (f, saved(f)):
+            try:
+                run(0)
+            except Exception as error:
+                assert told in str(error), run
+            else:
+                raise AssertionError
+
+
+def test_what_the_test_of_a_loop_assigns():
+    """It was not set where the test was false from the start."""
+
+    def program(i):
+        while j := i - i:
+            pass
+        else:
+            i += 1
+        for _ in [1, 2]:
+            while k := 0:
+                pass
+        return i + j + k
+
+    assert saved(program)(1) == program(1) == 2
+
+
+def test_a_function_that_a_try_makes_is_refused_behind_it():
+    """The program raised UnboundLocalError."""
+
+    def program(i):
+        try:
+
+            def double(a):
+                return a * 2
+
+        except ValueError:
+            pass
+        return double(i)
+
+    with pytest.raises(NotExportable, match="double is something else"):
+        saved(program)
