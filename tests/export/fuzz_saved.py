@@ -10,6 +10,7 @@ prints the first mismatches with minimal functions.
 """
 
 import io
+import re
 import signal
 import sys
 from dataclasses import dataclass, field
@@ -146,7 +147,7 @@ class Drawn(Draw):
         "<old_tuple> += (<int>,)", "<old_list>.append(<int>)", "<old_list>.append(<int>)",
         "<old_list>.insert(<int>, <int>)", "<old_list>[<int>] = <int>", "<old_list>[-1] += <int>",
         "<old_list>[:1] = <list>", "del <old_list>[<int>]", "<old_list>.sort()",
-        "<old_list>.sort(key=<lambda>, reverse=not <test>)", "<old_list>.reverse()",
+        "<old_list>.sort(key=lambda x: -x, reverse=not <test>)", "<old_list>.reverse()",
         "<old_list>.extend([*<generator>])", "<old_dict>[<int> % 4] = <int>",
         "<old_dict>[<int>] = <any>", "del <old_dict>[<int>]", "<old_dict>.update(<dict>)",
         "<old_deque>.append(<int>)", "<old_deque>.appendleft(<int>)", "<old_deque>.rotate(<int>)",
@@ -397,8 +398,11 @@ def outcome(function, case):
     signal.setitimer(signal.ITIMER_VIRTUAL, seconds, seconds)
     try:
         found = {"result": plain(function(*args))}
+    except NameError as error:  # a generator expression reads what is free in it
+        found = {"error": ["NameError", re.findall("'.*?'", str(error))[:1]]}
     except Exception as error:
-        found = {"error": [type(error).__name__, str(error)]}
+        text = str(error)
+        found = {"error": [type(error).__name__, "of an op" if text.startswith("[") else text]}
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return {**found, "tensor": plain(args[-1])}

@@ -98,3 +98,19 @@ def test_a_function_that_a_try_makes_is_refused_behind_it():
 
     with pytest.raises(NotExportable, match="double is something else"):
         saved(program)
+
+
+def test_what_is_worked_out_in_a_try():
+    """It was unbound behind it, or what it had been before."""
+
+    def program(i):
+        k = 0
+        try:
+            k = -(-1)
+            n = not None
+            [][i]
+        except IndexError:
+            i += k
+        return i, k, n
+
+    assert saved(program)(2) == program(2) == (3, 1, True)

@@ -303,7 +303,7 @@ class Branches(Specials):
             raise NotExportable("a context manager that only a run knows")
         mode = self.mode_of(manager.value)
         if mode is None:
-            self.env[instr.outs[0]] = Static(None)
+            self.assign(instr.outs[0], Static(None))
             return self.body(instr.regions[0])
         region, reached = self.region(instr.regions[0])
         home = self.home(instr.outs[0])
@@ -348,11 +348,15 @@ class Branches(Specials):
                 continue
             if handler >= 0 and (bound := instr.attr[handler // 2]) >= 0:
                 self.env[bound] = Dynamic(self.home(bound))
-            made, through = self.region(instructions)
+            with self.writer.region() as made:
+                reached.append(self.body(instructions))
+                for register in assigned:
+                    if not self.is_temporary(register):
+                        if reached[-1] or isinstance(self.env.get(register), Closure):
+                            self.materialise(register)
+                        if isinstance(value := self.env.get(register), Lost):
+                            lost[register] = env[register] = value
             regions.append(made)
-            reached.append(through)
-            found = {register: self.env.get(register) for register in assigned}
-            lost.update({r: value for r, value in found.items() if isinstance(value, Lost)})
         self.forced = before
         self.env = env
         for register in assigned:

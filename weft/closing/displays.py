@@ -38,7 +38,7 @@ class Displays(Frame):
         builtins = builtins if isinstance(builtins, dict) else vars(builtins)
         for names in (self.target.module, builtins):
             if instr.attr in names:
-                self.env[instr.outs[0]] = Static(names[instr.attr])
+                self.assign(instr.outs[0], Static(names[instr.attr]))
                 return
         raise NotExportable(f"name {instr.attr!r} is not defined")
 
@@ -108,7 +108,7 @@ class Displays(Frame):
     def verb_slice(self, instr: Instr) -> None:
         parts = [self.read(o) for o in instr.operands]
         if all(isinstance(p, Static) for p in parts):
-            self.env[instr.outs[0]] = Static(slice(*[p.value for p in parts]))  # type: ignore[union-attr]
+            self.assign(instr.outs[0], Static(slice(*[p.value for p in parts])))  # type: ignore[union-attr]
             return
         self.give(instr, "slice", tuple(map(self.operand, parts)))
 
@@ -138,7 +138,7 @@ class Displays(Frame):
     def verb_unary(self, instr: Instr) -> None:
         part = self.read(instr.operands[0])
         if instr.attr == "not" and isinstance(part, Pack):
-            self.env[instr.outs[0]] = Static(not part.items)
+            self.assign(instr.outs[0], Static(not part.items))
         elif not self.worked_out(instr, [part], known.UNARY[instr.attr]):
             if instr.attr == "not":
                 part = self.truth_of(part)
@@ -150,14 +150,14 @@ class Displays(Frame):
         if instr.attr in ("is", "is not"):
             if all(isinstance(p, Static) for p in parts):
                 found = known.COMPARE[instr.attr](*[p.value for p in parts])  # type: ignore[union-attr]
-                self.env[instr.outs[0]] = Static(found)
+                self.assign(instr.outs[0], Static(found))
                 return
             values = [p for p in parts if isinstance(p, Static)]
             others = [p for p in parts if not isinstance(p, Static)]
             if values and not isinstance(values[0].value, Tensor):
                 (other,) = others
                 if kind_of(other) == "Tensor" or not isinstance(other, Dynamic):
-                    self.env[instr.outs[0]] = Static(instr.attr == "is not")
+                    self.assign(instr.outs[0], Static(instr.attr == "is not"))
                     return
         if instr.attr in ("in", "not in") and isinstance(parts[1], Static):
             held = parts[1].value

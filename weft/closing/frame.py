@@ -390,7 +390,7 @@ class Frame:
         if any(value is UNKNOWN or holds_tensor(value) for value in values):
             return False
         try:
-            self.env[instr.outs[0]] = Static(work(*values))
+            self.assign(instr.outs[0], Static(work(*values)))
         except Exception:
             return False
         return True
