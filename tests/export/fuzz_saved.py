@@ -400,6 +400,8 @@ def outcome(function, case):
         found = {"result": plain(function(*args))}
     except NameError as error:  # a generator expression reads what is free in it
         found = {"error": ["NameError", re.findall("'.*?'", str(error))[:1]]}
+    except RecursionError:  # where it is told is not ours to say
+        found = {"error": ["RecursionError"]}
     except Exception as error:
         text = str(error)
         found = {"error": [type(error).__name__, "of an op" if text.startswith("[") else text]}

@@ -106,7 +106,7 @@ def test_what_is_worked_out_in_a_try():
     def program(i):
         k = 0
         try:
-            k = -(-1)
+            k = 2 - 1
             n = not None
             [][i]
         except IndexError:
