@@ -321,7 +321,8 @@ class Calls(Making):
         assert isinstance(closure.lowered, Lowered)
         self.refresh()
         code = closure.lowered.code
-        assert code is not None
+        if code is None:
+            raise NotExportable("a function that no way leads to", "remove it")
         last = code.co_varnames[code.co_argcount - len(closure.defaults) : code.co_argcount]
         defaults = {**dict(zip(last, closure.defaults)), **closure.words}
         return Target(closure.lowered, closure.module, dict(closure.captured), defaults)
