@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -14,6 +15,19 @@ from weft.distributed.launching import find_mpiexec
 HERE = Path(__file__).parent
 HAS_MPI = find_spec("mpi4py") is not None and find_mpiexec() is not None
 needs_mpi = pytest.mark.skipif(not HAS_MPI, reason="mpi4py or mpiexec is missing")
+
+
+#: An end is a matter of seconds, on a busy machine too.
+SOON = 15
+#: How a program of a rank begins.
+HEAD = """
+import os, signal, sys, time
+import weft
+dist = weft.distributed
+dist.init_process_group("mpi")
+rank = dist.get_rank()
+x = weft.ones(10000)
+"""
 
 
 def environment(**more):
@@ -34,11 +48,11 @@ def launch(*words, ranks=2, timeout=60, command=("launch",), check=True, **more)
     return done
 
 
-def mpiexec(*words, ranks=2, timeout=60, **more):
+def mpiexec(*words, ranks=2, timeout=60, options=(), **more):
     """The same by mpiexec itself."""
     start = [find_mpiexec(), *["--allow-run-as-root"] * (os.geteuid() == 0), "--oversubscribe"]
     return subprocess.run(
-        [*start, "-n", str(ranks), sys.executable, *map(str, words)],
+        [*start, *options, "-n", str(ranks), sys.executable, *map(str, words)],
         capture_output=True, text=True, timeout=timeout, env=environment(**more),
         stdin=subprocess.DEVNULL,
     )  # fmt: skip
@@ -49,3 +63,25 @@ def outcomes(module, ranks):
     done = launch(HERE / "checks.py", module, ranks=ranks, timeout=300)
     line = next(line for line in done.stdout.splitlines() if "FOUND" in line)
     return json.loads(line.partition("FOUND")[2])
+
+
+def left(mark):
+    """The processes whose command line has a word, once they have had time to end."""
+    end = time.monotonic() + SOON
+    while (found := processes(mark)) and time.monotonic() < end:
+        time.sleep(0.1)
+    return found
+
+
+def processes(mark):
+    """Those of now."""
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                words = file.read()
+        except OSError:
+            continue
+        if str(mark).encode() in words:
+            found.append(int(pid))
+    return found

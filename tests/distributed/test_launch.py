@@ -10,15 +10,12 @@ import time
 from pathlib import Path
 
 import pytest
-from launched import environment, launch, mpiexec, needs_mpi
+from launched import HEAD, SOON, environment, launch, left, mpiexec, needs_mpi, processes
 
 import weft
 from weft.distributed import launching
 
 pytestmark = needs_mpi
-
-#: An end is a matter of seconds, on a busy machine too.
-SOON = 15
 
 
 @pytest.fixture
@@ -29,27 +26,6 @@ def script(tmp_path):
         return path
 
     return write
-
-
-def left(mark):
-    """The processes whose command line has a word, once they have had time to end."""
-    end = time.monotonic() + SOON
-    while (found := _processes(mark)) and time.monotonic() < end:
-        time.sleep(0.1)
-    return found
-
-
-def _processes(mark):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/cmdline", "rb") as file:
-                words = file.read()
-        except OSError:
-            continue
-        if str(mark).encode() in words:
-            found.append(int(pid))
-    return found
 
 
 VARIABLES = """
@@ -155,14 +131,26 @@ weft.distributed.barrier()
     assert done.stderr.count("ZeroDivisionError: here") == 1
 
 
-HEAD = """
-import os, signal, sys, time
-import weft
-dist = weft.distributed
-dist.init_process_group("mpi")
-rank = dist.get_rank()
-x = weft.ones(10000)
-"""
+def test_ranks_tell_which_is_gone_where_mpi_lets_them(script):
+    if launching.find_launcher()[1] != "open":
+        pytest.skip("of Open MPI's")
+    done = mpiexec(script(BY_MPIEXEC + """
+import os
+d = weft.distributed
+some = d.new_group([1, 2])
+d.barrier()
+if d.get_rank() == 2:
+    os.kill(os.getpid(), 9)
+try:
+    d.barrier(group=some if d.get_rank() == 1 else None)
+except RuntimeError as error:
+    print(d.get_rank(), error, flush=True)
+    os._exit(0)
+"""), ranks=3, options=("--with-ft", "ulfm"))  # fmt: skip
+    told = "expected an exchange, got the end of rank"
+    for rank in (0, 1):  # the other may have ended, too
+        found = re.search(rf"{rank} \[distributed\] {told} (\d, )?2 ", done.stdout)
+        assert found, done.stdout + done.stderr
 
 
 ENDS = {
@@ -472,7 +460,7 @@ def test_a_stopped_rank_is_told_and_waited_for(script):
 
     def has_it_go_on():  # also if it was slow to start, and was told of before it stopped
         while process.poll() is None:
-            for pid in _processes(path):
+            for pid in processes(path):
                 if _state(pid) == "T":
                     os.kill(pid, signal.SIGCONT)
             time.sleep(0.1)

@@ -12,6 +12,7 @@ long: slow is not a fault. Who waits for it in an exchange does so until the tim
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -22,12 +23,14 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from weft.distributed.folders import SHARED, own_folder
+
 __all__ = [
-    "BEGIN", "END", "HEARTBEAT", "SIGN", "Relay", "command", "die_with_parent", "find_launcher",
-    "find_mpiexec", "follow", "launch", "sent", "variables",
+    "BEGIN", "END", "HEARTBEAT", "SEGMENTS", "SIGN", "Relay", "command", "die_with_parent",
+    "find_launcher", "find_mpiexec", "follow", "launch", "sent", "variables",
 ]  # fmt: skip
 
 #: What a rank writes around the traceback that ends it.
@@ -36,6 +39,8 @@ BEGIN, END = "\x02weft: traceback\x02", "\x03weft: traceback\x03"
 SIGN = b"\x05weft: alive\x05\n"
 #: The variable with the seconds between signs, 0 for none, and how many may be missing.
 HEARTBEAT, _MISSING = "WEFT_HEARTBEAT", 4
+#: Open MPI's variable with where ranks of one machine share memory.
+SEGMENTS = "OMPI_MCA_btl_sm_backing_directory"
 #: Variables that processes on other machines get, too.
 _SENT = re.compile(r"(WEFT|TORCH|OMP|MASTER|PYTHON|LOCAL_WORLD)")
 #: What Open MPI's mpiexec says of the first rank that ended.
@@ -305,7 +310,8 @@ def launch(
     start = command(kind, mpiexec, count, hosts, environment)
     relay = Relay(kind == "open", ranks and count > 1)
     words = [*start, sys.executable, "-m", "weft.distributed.rank", *words]
-    status, got = follow(words, environment, relay)
+    with _own_segments(kind, hosts, environment) as places:
+        status, got = follow(words, {**environment, **places}, relay)
     line = relay.end(status)
     if got is not None:
         if quiet:
@@ -315,6 +321,21 @@ def launch(
     if line is not None and status != 0 and not quiet:
         print(f"[weft launch] {line}", file=sys.stderr)
     return status
+
+
+@contextlib.contextmanager
+def _own_segments(
+    kind: str, hosts: Sequence[str], environment: Mapping[str, str]
+) -> Iterator[dict[str, str]]:
+    """A scope in which ranks share memory in a folder of their own: killed ones leave theirs.
+
+    On other machines there is none to remove it, and the user's is the user's.
+    """
+    if kind != "open" or hosts or SHARED is None or SEGMENTS in environment:
+        yield {}
+        return
+    with own_folder("weft-launch-", SHARED) as folder:
+        yield {SEGMENTS: folder}
 
 
 def find_launcher() -> tuple[str, str]:

@@ -95,8 +95,8 @@ def end_all(status: int) -> None:
 class _MPIRequest:
     """A request of mpi4py's, with the memory of its tensors, which not all of mpi4py's keep."""
 
-    def __init__(self, MPI: Any, request: Any, memory: Any, status: Any = None) -> None:  # noqa: N803
-        self._mpi, self._request, self._memory, self._status = MPI, request, memory, status
+    def __init__(self, of: OverMPI, request: Any, memory: Any, status: Any = None) -> None:
+        self._of, self._request, self._memory, self._status = of, request, memory, status
 
     def test(self) -> bool:
         return bool(self._ask(lambda: self._request.Test(self._status)))
@@ -107,8 +107,9 @@ class _MPIRequest:
     def _ask(self, question: Callable[[], Any]) -> Any:
         try:
             return question()
-        except self._mpi.Exception as error:
-            raise RuntimeError(f"[distributed] expected an exchange, got MPI's {error}") from None
+        except self._of._mpi.Exception as error:
+            got = " and ".join([*self._of.lost(error), f"MPI's {error}"])
+            raise RuntimeError(f"[distributed] expected an exchange, got {got}") from None
 
     @property
     def source(self) -> int:
@@ -196,7 +197,15 @@ class OverMPI:
         return message and [message[0], message[1] // self.size, message[2]]
 
     def _start(self, start: Callable[..., Any], *args: Any) -> _MPIRequest:
-        return _MPIRequest(self._mpi, start(*args), args)
+        return _MPIRequest(self, start(*args), args)
+
+    def lost(self, error: Any) -> list[str]:
+        """The ranks that are gone, where MPI says so: Open MPI under `mpiexec --with-ft ulfm`."""
+        if error.Get_error_class() != getattr(self._mpi, "ERR_PROC_FAILED", None):
+            return []
+        everyone = self._mpi.COMM_WORLD.Get_group()
+        ranks = self._comm.Get_failed().Translate_ranks(None, everyone)
+        return [f"the end of rank {', '.join(map(str, sorted(ranks)))}"] if len(ranks) else []
 
     def all_reduce(self, data: Tensor, op: ReduceOp) -> _MPIRequest:
         """See `Communicator`."""
@@ -247,7 +256,7 @@ class OverMPI:
         status = self._mpi.Status()
         place = self._mpi.ANY_SOURCE if source is None else source
         message = self._message(data)
-        return _MPIRequest(self._mpi, self._comm.Irecv(message, place, tag), message, status)
+        return _MPIRequest(self, self._comm.Irecv(message, place, tag), message, status)
 
     def barrier(self) -> _MPIRequest:
         """See `Communicator`."""

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import glob
 import os
 import re
-import shutil
 import signal
 import subprocess
-import tempfile
 from typing import Any
 
-from weft.distributed.launching import die_with_parent
+from weft.distributed.folders import SHARED, own_folder
+from weft.distributed.launching import SEGMENTS, die_with_parent
 
-__all__ = ["JOB", "Node", "die_with_daemon", "remove_left"]
+__all__ = ["JOB", "Node", "die_with_daemon"]
 
 #: The variable that says where ranks find what they run.
 JOB = "WEFT_RAY_JOB"
@@ -43,43 +41,19 @@ class Node:
             command: as mpiexec gives it to ssh.
             job: what ranks read.
         """
-        remove_left(self._run)
-        mine = f"weft-ray-{self._run}-{os.getpid()}-"
-        shared = "/dev/shm" if os.path.isdir("/dev/shm") else None
-        folder, memory = tempfile.mkdtemp(prefix=mine), tempfile.mkdtemp(prefix=mine, dir=shared)
-        try:
+        mine = f"weft-ray-{self._run}-"
+        with own_folder(mine) as folder, own_folder(mine, SHARED) as memory:
             path = os.path.join(folder, "job")
             with open(path, "wb") as file:
                 file.write(job)
             # of its own: what killed ranks leave is found and removed
-            places = {"OMPI_MCA_btl_sm_backing_directory": memory, JOB: path}
+            places = {SEGMENTS: memory, JOB: path}
             done = subprocess.run(
                 ["/bin/sh", "-c", _DAEMON.sub(r"exec \1", command)], stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                 env={**os.environ, **places}, check=False, preexec_fn=die_with_parent,
             )  # fmt: skip
             return done.returncode, done.stdout[-2000:]
-        finally:
-            for place in (folder, memory):
-                shutil.rmtree(place, ignore_errors=True)
-
-
-def remove_left(run: str) -> None:
-    """Removes folders of actors of a run that were killed on this machine."""
-    for place in (tempfile.gettempdir(), "/dev/shm"):
-        for path in glob.glob(os.path.join(place, f"weft-ray-{run}-*")):
-            if not _is_alive(int(os.path.basename(path).split("-")[3])):
-                shutil.rmtree(path, ignore_errors=True)
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def die_with_daemon() -> None:

@@ -12,10 +12,10 @@ from datetime import timedelta
 from typing import Any
 
 from weft.distributed.constants import default_pg_timeout
+from weft.distributed.folders import SHARED, remove_left
 from weft.distributed.ray import saved
 from weft.distributed.ray.attempt import Lost, Raised, attempt
 from weft.distributed.ray.needed import connected, dump, need
-from weft.distributed.ray.node import remove_left
 from weft.distributed.ray.placing import Machine, bundles, machines_of, place
 from weft.distributed.ray.progress import Progress, RunRelay
 
@@ -132,7 +132,8 @@ def run(
             )  # fmt: skip
         finally:
             bar.close()
-            remove_left(of_run.name)
+            for where in (None, SHARED):  # of actors that were killed on this machine
+                remove_left(f"weft-ray-{of_run.name}-", where)
     return of_run.result(workers, failures)
 
 
