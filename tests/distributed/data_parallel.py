@@ -2,6 +2,9 @@
 
 import copy
 import gc
+import sys
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +13,9 @@ from weft import distributed as dist
 from weft import nn
 from weft.distributed.algorithms.ddp_comm_hooks import default_hooks as hooks
 from weft.nn.parallel import DistributedDataParallel as DDP
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+import delayed_link  # noqa: E402
 
 F = nn.functional
 
@@ -93,6 +99,35 @@ class Branches(nn.Module):
     def forward(self, x):
         x = self.plus(x) if x.sum() > 0 else self.minus(x)
         return self.shared(self.shared.weight * x)
+
+
+def check_gradients_are_exchanged_while_backward_goes_on(rank, size):
+    """Over a link that lets nothing through before the backward pass is at its last layer."""
+    x, y = data()
+    alone = mlp()
+    F.mse_loss(alone(x), y).backward()
+    net = DDP(mlp(), bucket_cap_mb=1e-6)
+    count = len(net._reducer.buckets)
+    assert count > 4
+    may_go, held, there = threading.Event(), [], []
+    link, take_off = delayed_link.put_on(dist, lambda message: may_go.wait(20))
+    works = net._reducer.buckets
+
+    def at_last_layer(grad):
+        held.append([message.bytes for message in link.sent])
+        there.append([b.later.is_completed() for b in works if b.later is not None])
+        may_go.set()
+
+    net.module[0].bias.register_hook(at_last_layer)
+    F.mse_loss(net(part(x, rank, size)), part(y, rank, size)).backward()
+    take_off()
+    # all but those of the first layer have begun, in the order of buckets, and none is done
+    begun = [bucket.buffer().nbytes for bucket in works]
+    assert held[0] == begun[: len(held[0])] and len(held[0]) >= count - 2, (held, begun)
+    assert there[0] == [False] * len(held[0])
+    assert [message.bytes for message in link.sent] == [*begun, sum(1 for _ in net.parameters())]
+    for p, q in zip(net.parameters(), alone.parameters()):
+        assert weft.allclose(p.grad, q.grad, atol=1e-6)
 
 
 def check_graphs_may_differ(rank, size):

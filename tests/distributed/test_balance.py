@@ -1,11 +1,16 @@
 """Batches of as much work for each process."""
 
 import random
+import sys
+from pathlib import Path
 
 import pytest
 
 import weft
 from weft.distributed import BalancedBatchSampler
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "bench"))
+import balance  # noqa: E402
 
 
 def costs(count=1000, seed=0):
@@ -37,6 +42,16 @@ def test_work_is_shared_evenly(ranks):
     balanced = of_all(ranks, cost=cost, batch_size=16)
     plain = of_all(ranks, cost=[1] * len(cost), batch_size=16)
     assert waiting(ranks, balanced, cost) < 1.02 < 1.15 < waiting(ranks, plain, cost)
+
+
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_trees_of_listops_are_shared_evenly(ranks):
+    """Their deep ones are a few: of the digits of docs/distributed.md."""
+    counted = [balance.nodes(tree) for tree in balance.drawn(4000)]
+    assert balance.nodes((("[MAX", 2), ("[MIN", "]"))) == 3
+    balanced = balance.slowest_over_mean(counted, ranks, counted)
+    plain = balance.slowest_over_mean([1] * len(counted), ranks, counted)
+    assert balanced < 1.01 < 1.1 < plain
 
 
 @pytest.mark.parametrize(("count", "drop"), [(1000, False), (1000, True), (7, False), (64, True)])
