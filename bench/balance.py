@@ -40,20 +40,19 @@ def slowest_over_mean(costs, ranks, counted):
     return sum(map(max, work)) * ranks / sum(map(sum, work))
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--trees", type=int, default=40000)
-    args = parser.parse_args()
-    ones = [1] * args.trees
+def table(trees=40000):
+    ones = [1] * trees
     print(f"{f'{BATCH} trees a rank':24}{'ranks':>6}{'without':>10}{'with':>8}")
     for depth in (3, 5):
-        counted = [nodes(tree) for tree in drawn(args.trees, depth)]
+        counted = [nodes(tree) for tree in drawn(trees, depth)]
         for ranks in (2, 4, 8, 64, 1024):
-            if ranks * BATCH > args.trees:
+            if ranks * BATCH > trees:
                 continue
             without, balanced = (slowest_over_mean(c, ranks, counted) for c in (ones, counted))
             print(f"{f'ListOps, depth {depth}':24}{ranks:>6}{without:>10.3f}{balanced:>8.3f}")
 
 
 if __name__ == "__main__":
-    main()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--trees", type=int, default=40000)
+    table(parser.parse_args().trees)

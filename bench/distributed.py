@@ -6,55 +6,95 @@ meets both. `speed-up` is the examples per second of two ranks over those of one
 processor's time of a step of two ranks over that of one, which a busy machine changes less; what
 one rank with the wrapper costs is under `at one rank`, as the same quotient. The last lines are an
 all-reduce by its size. With fewer idle cores than ranks no speed-up is to be seen.
+
+`costs`, `memory` and `balance` are tables of their own: distributed_costs.py, balance.py.
 """
 
 import argparse
+import functools
 import json
 import os
+import random
 import statistics
 import subprocess
 import sys
 import time
 
+import balance
 import cnn
 import gpt
+import tree_lstm
 
 ROUNDS, STEPS = 7, 3
+TREES = f"Tree-LSTM, {balance.BATCH} trees a rank"
 SIZES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 22)  # of an all-reduce, in float32s
 
 
 def programs(torch):
-    """{row: what makes (module, batch, loss of the module's output, optimizer)}"""
+    """{row: what makes (module, what computes its loss by what is called, optimizer)}"""
     F = torch.nn.functional
+    rank = torch.distributed.get_rank()
 
     def language():
         model = gpt.model_of(torch, gpt.BATCH, gpt.LENGTH)
         tokens = torch.randint(0, gpt.WORDS, (gpt.BATCH, gpt.LENGTH))
         targets = torch.randint(0, gpt.WORDS, (gpt.BATCH * gpt.LENGTH,))
-        return (
-            model, tokens,
-            lambda out: F.cross_entropy(out.reshape(gpt.BATCH * gpt.LENGTH, gpt.WORDS), targets),
-            torch.optim.AdamW(model.parameters(), lr=1e-3),
-        )  # fmt: skip
+
+        def loss(called):
+            out = called(tokens).reshape(gpt.BATCH * gpt.LENGTH, gpt.WORDS)
+            return F.cross_entropy(out, targets)
+
+        return model, loss, torch.optim.AdamW(model.parameters(), lr=1e-3)
 
     def images():
         model = cnn.model_of(torch)
-        targets = torch.randint(0, 10, (64,))
+        batch, targets = torch.randn(64, 1, 28, 28), torch.randint(0, 10, (64,))
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+        return model, lambda called: F.cross_entropy(called(batch), targets), optimizer
+
+    def trees():
+        rng = random.Random(rank)
+        batch = [tree_lstm.random_tree(rng, leaves) for leaves in leaves_of(rank)]
+        labels = [torch.tensor([rng.randrange(tree_lstm.CLASSES)]) for _ in batch]
+        model = Losses(tree_lstm.model_of(torch))
         return (
-            model, torch.randn(64, 1, 28, 28), lambda out: F.cross_entropy(out, targets),
+            model, lambda called: called(batch, labels),
             torch.optim.SGD(model.parameters(), lr=0.01),
         )  # fmt: skip
 
-    return {"GPT, 12 x 64 tokens a rank": language, "CNN, 64 images a rank": images}
+    class Losses(torch.nn.Module):
+        """The mean over trees: batched by weft, one by one in PyTorch."""
+
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, batch, labels):
+            def one(tree, label):
+                return F.cross_entropy(self.model(tree), label)
+
+            of_all = getattr(torch, "autobatch", lambda one: functools.partial(map, one))(one)
+            return torch.stack(list(of_all(batch, labels))).mean()
+
+    return {
+        "GPT, 12 x 64 tokens a rank": language, "CNN, 64 images a rank": images,
+        TREES: trees,
+    }  # fmt: skip
 
 
-def step_of(torch, made, wrap):
-    module, batch, loss, optimizer = made
+def leaves_of(rank):
+    """The sizes of a rank's trees."""
+    rng = random.Random(1000 + rank)
+    return [rng.randint(10, 40) for _ in range(balance.BATCH)]
+
+
+def step_of(made, wrap):
+    module, loss, optimizer = made
     called = wrap(module)
 
     def step():
         optimizer.zero_grad()
-        loss(called(batch)).backward()
+        loss(called).backward()
         optimizer.step()
 
     return step
@@ -80,8 +120,8 @@ def ranks(torch):
     is_first = dist.get_rank() == 0
     found = {}
     for name, make in programs(torch).items():
-        alone = step_of(torch, make(), lambda module: module)
-        both = step_of(torch, make(), torch.nn.parallel.DistributedDataParallel)
+        alone = step_of(make(), lambda module: module)
+        both = step_of(make(), torch.nn.parallel.DistributedDataParallel)
         alone(), both()
         times = [[], []]
         for _ in range(ROUNDS):
@@ -112,7 +152,7 @@ def alone(torch):
     found = {}
     for name, make in programs(torch).items():
         steps = [
-            step_of(torch, make(), wrap)
+            step_of(make(), wrap)
             for wrap in (lambda module: module, torch.nn.parallel.DistributedDataParallel)
         ]
         times = [[], []]
@@ -126,13 +166,13 @@ def alone(torch):
     dist.destroy_process_group()
 
 
-def run(lib, what):
+def run(lib, what, count=2):
     """The numbers of a launch."""
     here = [os.path.abspath(__file__), what, lib]
     start = [sys.executable]
-    if what == "ranks":
-        start += ["-m", "weft", "launch", "--no-ranks", "-n", "2"] if lib == "weft" else [
-            "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"
+    if what != "alone":
+        start += ["-m", "weft", "launch", "--no-ranks", "-n", str(count)] if lib == "weft" else [
+            "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={count}"
         ]  # fmt: skip
     done = subprocess.run(
         [*start, *here], capture_output=True, text=True, check=False,
@@ -161,16 +201,29 @@ def table(libs):
 
 
 def main():
+    import distributed_costs as costs
+
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("what", nargs="?", choices=["table", "ranks", "alone"], default="table")
+    in_ranks = {
+        "ranks": ranks, "alone": alone, "costs-of-a-rank": costs.in_rank,
+        "counts-of-a-rank": costs.count_in_rank, "memory-of-a-rank": costs.memory_in_rank,
+    }  # fmt: skip
+    tables = {
+        "table": table, "costs": costs.table, "memory": costs.memory, "balance": balance.table,
+    }  # fmt: skip
+    parser.add_argument("what", nargs="?", choices=[*tables, *in_ranks, "all"], default="all")
     parser.add_argument("lib", nargs="?", default="")
     args = parser.parse_args()
-    if args.what == "table":
-        table([args.lib] if args.lib else ["weft", "torch"])
-    else:
+    if args.what in in_ranks:
         torch = __import__(args.lib)
         __import__(f"{args.lib}.distributed")
-        {"ranks": ranks, "alone": alone}[args.what](torch)
+        in_ranks[args.what](torch)
+        return
+    print(f"load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+    libs = [args.lib] if args.lib else ["weft", "torch"]
+    for name, show in tables.items():
+        if args.what in (name, "all"):
+            show(libs) if name == "table" else show()
 
 
 if __name__ == "__main__":
