@@ -62,17 +62,17 @@ def _make_wrapper_subclass(
         RuntimeError: strides of another number of dimensions, or an offset without strides.
         NotImplementedError: another layout, or sizes, device or layout that the class is to tell.
 
-    >>> class Named(weft.Tensor):
+    >>> class Labelled(weft.Tensor):
     ...     @staticmethod
-    ...     def __new__(cls, x, name):
+    ...     def __new__(cls, x, label):
     ...         made = weft.Tensor._make_wrapper_subclass(cls, x.shape, dtype=x.dtype)
-    ...         made.x, made.name = x, name
+    ...         made.x, made.label = x, label
     ...         return made
     ...     @classmethod
     ...     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
-    ...         plain = [a.x if isinstance(a, Named) else a for a in args]
-    ...         return cls(func(*plain, **(kwargs or {})), f"{func.__name__} of {args[0].name}")
-    >>> (Named(weft.ones(2), "one") * 3).name
+    ...         plain = [a.x if isinstance(a, Labelled) else a for a in args]
+    ...         return cls(func(*plain, **(kwargs or {})), f"{func.__name__} of {args[0].label}")
+    >>> (Labelled(weft.ones(2), "one") * 3).label
     'mul.Tensor of one'
     """
     who = "[_make_wrapper_subclass]"
