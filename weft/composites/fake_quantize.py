@@ -6,6 +6,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base.forms import forms
 
 __all__ = ["fake_quantize_per_channel_affine", "fake_quantize_per_tensor_affine"]
 
@@ -58,6 +59,7 @@ def _without_gradient(who: str, *parameters: Any) -> None:
             )
 
 
+@forms()
 def fake_quantize_per_tensor_affine(
     input: Tensor, scale: float | Tensor, zero_point: int | Tensor, quant_min: int, quant_max: int
 ) -> Tensor:
@@ -103,6 +105,7 @@ def fake_quantize_per_tensor_affine(
     return _rounded(input, steps, zeros, quant_min, quant_max)
 
 
+@forms()
 def fake_quantize_per_channel_affine(
     input: Tensor, scale: Tensor, zero_point: Tensor, axis: int, quant_min: int, quant_max: int
 ) -> Tensor:
