@@ -310,3 +310,16 @@ def parts_of_tuples_that_are_written(x):
     listed = ([],)
     listed[0].append(x)
     return state, named, listed
+
+
+@case(([],), ([1],))
+def truth_of_deques(xs):
+    """An assert took a deque for true, as it has a value."""
+    q, seen = collections.deque(xs), []
+    try:
+        assert q, "empty"
+        assert q
+    except AssertionError as error:
+        seen.append(str(error))
+    seen.append((any([q, collections.deque()]), all([q, [1]]), [*filter(None, [q, 0])] != []))
+    return seen, not q, bool(q), 1 if q else 2, q and 3 or 4

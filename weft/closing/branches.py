@@ -385,7 +385,7 @@ class Branches(Specials):
         truth = self.truth(cond)
         if truth is True:
             return
-        operand = self.operand(cond)
+        operand = self.operand(self.truth_of(cond))
         if not instr.regions:
             self.emit("assert", (), (operand,))
             return

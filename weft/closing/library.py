@@ -176,6 +176,25 @@ def total(values: Iterable[Any], start: Any) -> Any:
     return start
 
 
+def any_of(values: Iterable[Any]) -> bool:
+    """`any`, by what objects say is true."""
+    for value in values:
+        if value:
+            return True
+    return False
+
+
+def all_of(values: Iterable[Any]) -> bool:
+    """`all`, likewise."""
+    for value in values:
+        if not value:
+            return False
+    return True
+
+
+BY_TRUTH = {"any": any_of, "all": all_of}
+
+
 def truncated(x: Any) -> int:
     """`math.trunc`."""
     if isinstance(x, (int, float)):

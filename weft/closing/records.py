@@ -491,8 +491,11 @@ class Records(Calls):
         return [self.gone_through(a) for a in args]
 
     def in_records(self, name: str, args: list[Abstract], words: Words) -> Abstract | None:
-        """Builtins that compare or add what may be records: as Python's own would."""
+        """Builtins that compare, add or ask for the truth of what may be records: as Python's own
+        would."""
         state = self.closer.state
+        if name in library.BY_TRUTH and any(map(state.with_method, ("__bool__", "__len__"))):
+            return self.call_function(library.BY_TRUTH[name], args, {})
         adds, compares = ((f"__{n}__", f"__{o}__") for n, o in (("add", "radd"), ("lt", "gt")))
         if name == "sum" and any(map(state.with_method, adds)):
             start = args[1] if len(args) > 1 else words.get("start", Static(0))
