@@ -403,11 +403,19 @@ def outcome(function, case):
     except RecursionError:  # where it is told is not ours to say
         found = {"error": ["RecursionError"]}
     except Exception as error:
-        text = str(error)
-        found = {"error": [type(error).__name__, "of an op" if text.startswith("[") else text]}
+        found = {"error": [type(error).__name__, said(str(error))]}
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
     return {**found, "tensor": plain(args[-1])}
+
+
+def said(text):
+    """What an error says, but for what Python's versions and programs word otherwise: errors of
+    ops, methods of texts that got another type, and types that are taken for lists."""
+    if text.startswith("["):
+        return "of an op"
+    text = re.sub(r"^\w+\(\) argument( \d)? must be str", "must be str", text)
+    return re.sub(r"^'builtin_function_or_method'(?= object is not)", "'type'", text)
 
 
 def is_beyond(found):
