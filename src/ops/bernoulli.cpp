@@ -187,7 +187,6 @@ void register_bernoulli(Table& t) {
         .grad(0, 0, no_influence)
         .doc("1 with the probability given by each element, else 0.\n\n"
              ">>> weft.bernoulli(weft.ones(2))\ntensor([1., 1.])")
-        .onnx("Bernoulli(self)")
         .samples({"f(T(3, 4, lo=0, hi=1))"});
     t.add("bernoulli.p(Tensor self, float p=0.5) -> Tensor")
         .shape(bernoulli_shape)

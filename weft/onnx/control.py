@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 import weft
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
+from weft.onnx.examples import grown
 from weft.onnx.graph import Model, Number, Value, onnx_package
 from weft.onnx.memory import same_strides
 from weft.onnx.program import Instr
@@ -365,11 +366,11 @@ def _of_either(a: Any, b: Any, dtype: Any) -> Any:
     if same:
         return a
     first, second = a[0], b[1]
-    sizes = [layout([p, q]) for p, q in zip(a, b)]
-    # of sizes that the two ways have unlike, the examples must differ
-    if any(n is None and first.shape[d] == second.shape[d] for s in sizes for d, n in enumerate(s)):
-        second = a[1]
-    return first, second
+    if first.dim() != second.dim():
+        return first, second
+    # of sizes that the two ways have unlike, or that are free on one, the examples must differ
+    sizes = zip(layout(a), layout(b))
+    return first, grown(first, second, [d for d, (m, n) in enumerate(sizes) if m is None or m != n])
 
 
 def as_held(walk: Walk, v: Any) -> Held:

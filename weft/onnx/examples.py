@@ -51,6 +51,21 @@ def with_fewer(v: Any) -> Any:
     return [with_fewer(v.item)] * with_fewer(v.count) if isinstance(v, Repeated) else v
 
 
+def with_least(v: Any) -> Any:
+    """The first example of a value, with 1 for each free size and each number that follows from
+    one."""
+    if isinstance(v, Held):
+        first, second = v.examples
+        if not isinstance(first, Tensor):
+            return 1 if type(first) is int and first != second else first
+        return stretched(first, dict.fromkeys(unlike(first, second), 1))
+    if isinstance(v, (list, tuple)):
+        return type(v)(map(with_least, v))
+    if isinstance(v, slice):
+        return slice(*map(with_least, (v.start, v.stop, v.step)))
+    return [with_least(v.item)] * with_least(v.count) if isinstance(v, Repeated) else v
+
+
 def unlike(first: Tensor, fewer: Tensor) -> list[int]:
     """The dimensions in which two results differ."""
     if not isinstance(fewer, Tensor) or fewer.dim() != first.dim():

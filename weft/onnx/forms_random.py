@@ -216,15 +216,27 @@ def _geometric(g: Builder, self: Value, p: Any) -> Value:
     return g.op("Ceil", g.op("Log", draws) / float(np.log1p(-needs(p, "p"))))
 
 
+def _decided(g: Builder, chances: Value) -> Value:
+    """1 with these chances, else 0: ONNX Runtime has no kernel of Bernoulli's, and makes of its
+    definition the opposite."""
+    draws = g.op("RandomUniformLike", chances, low=0.0, high=1.0)
+    return g.cast(g.op("Less", draws, chances), chances.dtype)
+
+
+@form("bernoulli")
+def _bernoulli(g: Builder, self: Value) -> Value:
+    return _decided(g, self)
+
+
 @form("bernoulli.p")
 def _bernoulli_p(g: Builder, self: Value, p: Any) -> Value:
     chances = g.full(g.size_list(self), p, weft.float32)
-    return g.op("Bernoulli", chances)
+    return g.cast(_decided(g, chances), self.dtype)
 
 
 @form("bernoulli.tensor")
 def _bernoulli_tensor(g: Builder, self: Value, p: Value) -> Value:
-    return g.op("Bernoulli", g.op("Expand", p, g.shape(self)))
+    return _decided(g, g.op("Expand", p, g.shape(self)))
 
 
 @form("dropout")
@@ -243,7 +255,7 @@ def _feature_dropout(g: Builder, input: Value, p: Any, train: Any) -> Value:
     if not needs(train, "train") or p == 0:
         return g.op("Identity", input)
     sizes = [n if d < 2 else 1 for d, n in enumerate(g.size_list(input))]
-    keep = g.op("Bernoulli", g.full(sizes, 1 - p, input.dtype))
+    keep = _decided(g, g.full(sizes, 1 - p, input.dtype))
     return input * keep / max(1 - p, 1e-12)
 
 
@@ -255,7 +267,7 @@ def _alpha_dropout(g: Builder, input: Value, p: Any, train: Any) -> Value:
     if p == 1:
         return input * 0
     a = 1 / math.sqrt((alpha * alpha * p + 1) * (1 - p))
-    keep = g.op("Bernoulli", g.full(g.size_list(input), 1 - p, input.dtype))
+    keep = _decided(g, g.full(g.size_list(input), 1 - p, input.dtype))
     return (input * keep + (keep - 1) * alpha) * a + alpha * a * p
 
 

@@ -21,7 +21,16 @@ from weft import _C
 from weft.onnx import control, loops
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
-from weft.onnx.examples import asked_sizes, grown, longer, numbers_in, shrunk, unlike, with_fewer
+from weft.onnx.examples import (
+    asked_sizes,
+    grown,
+    longer,
+    numbers_in,
+    shrunk,
+    unlike,
+    with_fewer,
+    with_least,
+)
 from weft.onnx.graph import Model
 from weft.onnx.memory import MAYBE_VIEWS, Aliases, is_unsure, lose, parts, sharing
 from weft.onnx.program import Instr, parse
@@ -439,6 +448,8 @@ class Walk(Verbs):
         many = isinstance(results[0], (tuple, list))
         first, second = ((list(r) if many else [r]) for r in results)
         second = self.with_sizes_of_numbers(function, args, words, first, second)
+        if public in _CUTS:
+            second = self.with_sizes_of_cuts(function, args, words, first, second)
         if len(first) != len(second):
             raise NeedsKnown(f"how many tensors {public} gives")
         if public in _FREE:  # what comes of it must not have the size of the example
@@ -518,7 +529,30 @@ class Walk(Verbs):
             for a, b, c in zip(first, second, fewer)
         ]
 
+    def with_sizes_of_cuts(
+        self,
+        function: Callable[..., Any],
+        args: list[Any],
+        words: dict[str, Any],
+        first: list[Any],
+        second: list[Any],
+    ) -> list[Any]:
+        """The same for what is cut off of a free size, which may be less: `x[:3]` of two rows."""
+        try:
+            with weft.no_grad(), weft.random.fork_rng():
+                given = {w: with_least(v) for w, v in words.items()}
+                made = function(*map(with_least, args), **given)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            return second
+        least = list(made) if isinstance(made, (tuple, list)) else [made]
+        return [
+            grown(a, b, unlike(a, c)) if isinstance(a, weft.Tensor) else b
+            for a, b, c in zip(first, second, least)
+        ]
 
+
+# Ops whose results have the least of several sizes.
+_CUTS = frozenset({"slice", "diagonal", "getitem", "index"})
 # Ops whose results have as many rows as values say.
 _FREE = frozenset({"nonzero", "argwhere", "masked_select"})
 
