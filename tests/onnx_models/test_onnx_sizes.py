@@ -54,6 +54,14 @@ def cut_of_what_is_made(x: Any) -> Any:
     return eye.sum() / eye.shape[1] + eye.flatten().shape[0]
 
 
+def rows_one_by_one(x: Any) -> Any:
+    """A cut at a loop's counter has one row always, so squeeze is of ONNX."""
+    total = weft.zeros(2)
+    for i in range(x.shape[0]):
+        total = total + x[i : i + 1].squeeze(0)
+    return total
+
+
 def branches_cut_on_other_sides(x: Any) -> Any:
     y = x[:2] if x.sum() > 3 else x[:2].t().reshape(-1, x[:2].shape[0])
     return y * 2
@@ -61,7 +69,8 @@ def branches_cut_on_other_sides(x: Any) -> Any:
 
 CUTS = [
     mean_of_last, means_of_chunks, branch_on_the_size, size_of_diagonal, cut_by_a_size,
-    sizes_as_sizes, as_many_turns, cut_of_what_is_made, branches_cut_on_other_sides,
+    sizes_as_sizes, as_many_turns, cut_of_what_is_made, rows_one_by_one,
+    branches_cut_on_other_sides,
 ]  # fmt: skip
 
 

@@ -52,12 +52,12 @@ def with_fewer(v: Any) -> Any:
 
 
 def with_least(v: Any) -> Any:
-    """The first example of a value, with 1 for each free size and each number that follows from
-    one."""
+    """The first example of a value, with at most 1 for each free size and each number that follows
+    from one: a loop's counter stays 0, as it is below its size."""
     if isinstance(v, Held):
         first, second = v.examples
         if not isinstance(first, Tensor):
-            return 1 if type(first) is int and first != second else first
+            return min(first, 1) if type(first) is int and first != second else first
         return stretched(first, dict.fromkeys(unlike(first, second), 1))
     if isinstance(v, (list, tuple)):
         return type(v)(map(with_least, v))
