@@ -323,3 +323,22 @@ def truth_of_deques(xs):
         seen.append(str(error))
     seen.append((any([q, collections.deque()]), all([q, [1]]), [*filter(None, [q, 0])] != []))
     return seen, not q, bool(q), 1 if q else 2, q and 3 or 4
+
+
+class Long:
+    def __init__(self, n):
+        self.n = n
+
+    def __len__(self):
+        return self.n
+
+
+@case((2,), (1.5,))
+def sets_of_constants_and_lengths(n):
+    """A set of constants was a frozenset, and a length could be a float."""
+    s = {"a", "b"} if n else {"c"}
+    told = isinstance({1, 2}, set), isinstance(s, set), f"{ {1} }", str({1} | {1}), 2 in {1, 2}
+    try:
+        return told, len(Long(n))
+    except TypeError as error:
+        return told, str(error)

@@ -215,11 +215,7 @@ class Displays(Frame):
         self.assign(instr.outs[0], Items(list, parts))
 
     def verb_set(self, instr: Instr) -> None:
-        parts = [self.read(o) for o in instr.operands]
-        changes = not self.is_temporary(instr.outs[0])  # by its name
-        changes |= not parts  # by the loop of a comprehension, or `{*values}`
-        if changes or not self.worked_out(instr, parts, lambda *items: frozenset(items)):
-            self.give(instr, "set", tuple(map(self.operand, parts)))
+        self.give(instr, "set", tuple(self.operand(self.read(o)) for o in instr.operands))
 
     def verb_dict(self, instr: Instr) -> None:
         keys = [self.read(o) for o in instr.operands[::2]]

@@ -171,7 +171,9 @@ class Specials(Records):
                 return Static(len(args[0].value))
             except TypeError as error:
                 return self.raised(TypeError, str(error))
-        return self.by_class(args[0], "__len__", [], lambda: self.of_run("len", args))
+        found = self.by_class(args[0], "__len__", [], lambda: self.of_run("len", args))
+        is_told = self.special_methods(args[0], "__len__")  # which may give anything
+        return self.of_run("index", [found]) if is_told else found
 
     def _listed(self, args: list[Abstract]) -> list[list[Abstract]] | None:
         """The items of each argument, if some can be no values and all are known."""
