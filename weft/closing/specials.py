@@ -172,7 +172,7 @@ class Specials(Records):
             except TypeError as error:
                 return self.raised(TypeError, str(error))
         found = self.by_class(args[0], "__len__", [], lambda: self.of_run("len", args))
-        is_told = self.special_methods(args[0], "__len__")  # which may give anything
+        is_told = self.have(args[:1], "__len__")  # which may give anything
         return self.of_run("index", [found]) if is_told else found
 
     def _listed(self, args: list[Abstract]) -> list[list[Abstract]] | None:
@@ -280,9 +280,7 @@ class Specials(Records):
         )
 
     def special_bool(self, args: list[Abstract], words: Words) -> Abstract | None:
-        if not args or not self.special_methods(args[0], "__bool__") + self.special_methods(
-            args[0], "__len__"
-        ):
+        if not self.have(args[:1], "__bool__", "__len__"):
             return None
         return self.of_run("bool", [self.truth_of(args[0])])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import weft
@@ -39,31 +39,32 @@ def numbers_in(v: Any) -> Iterator[Held]:
         yield from numbers_in((v.item, v.count))
 
 
-def with_fewer(v: Any) -> Any:
-    """The first example of a value, with its integers that only a run knows one less."""
+def changed(v: Any, change: Callable[[Held], Any]) -> Any:
+    """A value with examples in the place of what only a run knows: `change` gives each."""
     if isinstance(v, Held):
-        first = v.examples[0]
-        return first - 1 if v.is_number and type(first) is int else first
+        return change(v)
     if isinstance(v, (list, tuple)):
-        return type(v)(map(with_fewer, v))
+        return type(v)(changed(item, change) for item in v)
     if isinstance(v, slice):
-        return slice(*map(with_fewer, (v.start, v.stop, v.step)))
-    return [with_fewer(v.item)] * with_fewer(v.count) if isinstance(v, Repeated) else v
+        return slice(*(changed(part, change) for part in (v.start, v.stop, v.step)))
+    if isinstance(v, Repeated):
+        return [changed(v.item, change)] * changed(v.count, change)
+    return v
 
 
-def with_least(v: Any) -> Any:
-    """The first example of a value, with at most 1 for each free size and each number that follows
-    from one: a loop's counter stays 0, as it is below its size."""
-    if isinstance(v, Held):
-        first, second = v.examples
-        if not isinstance(first, Tensor):
-            return min(first, 1) if type(first) is int and first != second else first
-        return stretched(first, dict.fromkeys(unlike(first, second), 1))
-    if isinstance(v, (list, tuple)):
-        return type(v)(map(with_least, v))
-    if isinstance(v, slice):
-        return slice(*map(with_least, (v.start, v.stop, v.step)))
-    return [with_least(v.item)] * with_least(v.count) if isinstance(v, Repeated) else v
+def one_fewer(v: Held) -> Any:
+    """The first example of a tensor; of an integer, one less."""
+    first = v.examples[0]
+    return first - 1 if v.is_number and type(first) is int else first
+
+
+def at_most_one(v: Held) -> Any:
+    """The first example, with at most 1 for each free size and for a number that follows from one:
+    a loop's counter stays 0, as it is below its size."""
+    first, second = v.examples
+    if not isinstance(first, Tensor):
+        return min(first, 1) if type(first) is int and first != second else first
+    return stretched(first, dict.fromkeys(unlike(first, second), 1))
 
 
 def unlike(first: Tensor, fewer: Tensor) -> list[int]:

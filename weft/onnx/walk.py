@@ -23,13 +23,14 @@ from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.examples import (
     asked_sizes,
+    at_most_one,
+    changed,
     grown,
     longer,
     numbers_in,
+    one_fewer,
     shrunk,
     unlike,
-    with_fewer,
-    with_least,
 )
 from weft.onnx.graph import Model
 from weft.onnx.memory import MAYBE_VIEWS, Aliases, is_unsure, lose, parts, sharing
@@ -448,8 +449,8 @@ class Walk(Verbs):
         many = isinstance(results[0], (tuple, list))
         first, second = ((list(r) if many else [r]) for r in results)
         second = self.with_sizes_of_numbers(function, args, words, first, second)
-        if public in _CUTS:
-            second = self.with_sizes_of_cuts(function, args, words, first, second)
+        if public in _CUTS:  # of two rows, x[:3] has two
+            second = with_sizes_of(at_most_one, function, args, words, first, second)
         if len(first) != len(second):
             raise NeedsKnown(f"how many tensors {public} gives")
         if public in _FREE:  # what comes of it must not have the size of the example
@@ -515,44 +516,36 @@ class Walk(Verbs):
         numbers = list(numbers_in([*args, *words.values()]))
         if not numbers or any(n.examples[0] < 1 for n in numbers) or len(first) != len(second):
             return second
-        try:
-            with weft.no_grad(), weft.random.fork_rng():
-                given = {w: with_fewer(v) for w, v in words.items()}
-                made = function(*map(with_fewer, args), **given)
-        except (RuntimeError, ValueError, IndexError, TypeError):
-            return second
-        fewer = list(made) if isinstance(made, (tuple, list)) else [made]
-        if len(fewer) != len(first):
-            raise NeedsKnown("how many tensors an op gives")
-        return [
-            grown(a, b, unlike(a, c)) if isinstance(a, weft.Tensor) else b
-            for a, b, c in zip(first, second, fewer)
-        ]
+        return with_sizes_of(one_fewer, function, args, words, first, second)
 
-    def with_sizes_of_cuts(
-        self,
-        function: Callable[..., Any],
-        args: list[Any],
-        words: dict[str, Any],
-        first: list[Any],
-        second: list[Any],
-    ) -> list[Any]:
-        """The same for what is cut off of a free size, which may be less: `x[:3]` of two rows."""
-        try:
-            with weft.no_grad(), weft.random.fork_rng():
-                given = {w: with_least(v) for w, v in words.items()}
-                made = function(*map(with_least, args), **given)
-        except (RuntimeError, ValueError, IndexError, TypeError):
-            return second
-        least = list(made) if isinstance(made, (tuple, list)) else [made]
-        return [
-            grown(a, b, unlike(a, c)) if isinstance(a, weft.Tensor) else b
-            for a, b, c in zip(first, second, least)
-        ]
+
+def with_sizes_of(
+    change: Callable[[Held], Any],
+    function: Callable[..., Any],
+    args: list[Any],
+    words: dict[str, Any],
+    first: list[Any],
+    second: list[Any],
+) -> list[Any]:
+    """The second examples of an op's results, unlike the first in each size that is another one of
+    arguments changed so."""
+    try:
+        with weft.no_grad(), weft.random.fork_rng():
+            given = {w: changed(v, change) for w, v in words.items()}
+            made = function(*(changed(v, change) for v in args), **given)
+    except (RuntimeError, ValueError, IndexError, TypeError):
+        return second
+    third = list(made) if isinstance(made, (tuple, list)) else [made]
+    if len(third) != len(first):
+        raise NeedsKnown("how many tensors an op gives")
+    return [
+        grown(a, b, unlike(a, c)) if isinstance(a, weft.Tensor) else b
+        for a, b, c in zip(first, second, third)
+    ]
 
 
 # Ops whose results have the least of several sizes.
-_CUTS = frozenset({"slice", "diagonal", "getitem", "index"})
+_CUTS = frozenset({"slice", "diagonal", "index"})
 # Ops whose results have as many rows as values say.
 _FREE = frozenset({"nonzero", "argwhere", "masked_select"})
 
