@@ -4,6 +4,7 @@ import gc
 import importlib.metadata
 import os
 import signal
+import sys
 
 import hypothesis
 import pytest
@@ -43,6 +44,14 @@ def pytest_terminal_summary(terminalreporter):
         terminalreporter.write_line(
             "PyTorch is not installed: what compares with it was skipped. Hint: make env PARITY=1"
         )
+
+
+@pytest.fixture(autouse=True)
+def oracle_checks_distributions():
+    """PyTorch's database of samples and its compiler, which other tests import, turn this off."""
+    distributions = sys.modules.get("torch.distributions")
+    if distributions is not None:
+        distributions.Distribution._validate_args = True
 
 
 @pytest.fixture(scope="session")

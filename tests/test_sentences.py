@@ -87,12 +87,6 @@ def parameter(t, grad):
     return p
 
 
-@pytest.fixture(autouse=True)
-def checks_of_distributions(monkeypatch):
-    """PyTorch's database of samples, which other tests import, turns them off."""
-    monkeypatch.setattr(torch.distributions.Distribution, "_validate_args", True)
-
-
 def raised(t, call):
     """The type of the call's error and its words, or None."""
     names = {
