@@ -2,10 +2,11 @@
 
 Each library has a launch of two ranks of one thread. Within it rounds alternate: some steps of rank
 0 alone, the other waiting, and some of both, each with its own batch; so what else the machine does
-meets both. `speed-up` is the examples per second of two ranks over those of one, `work` the
-processor's time of a step of two ranks over that of one, which a busy machine changes less; what
-one rank with the wrapper costs is under `at one rank`, as the same quotient. The last lines are an
-all-reduce by its size. With fewer idle cores than ranks no speed-up is to be seen.
+meets both. Trees are dealt to the ranks by BalancedBatchSampler, in both libraries. `speed-up` is
+the examples per second of two ranks over those of one, `work` the processor's time of a step of two
+ranks over that of one, which a busy machine changes less; what one rank with the wrapper costs is
+under `at one rank`, as the same quotient. The last lines are an all-reduce by its size. With fewer
+idle cores than ranks no speed-up is to be seen.
 
 `costs`, `memory` and `balance` are tables of their own: distributed_costs.py, balance.py.
 """
@@ -25,6 +26,8 @@ import cnn
 import gpt
 import tree_lstm
 
+from weft.distributed import BalancedBatchSampler
+
 ROUNDS, STEPS = 7, 3
 TREES = f"Tree-LSTM, {balance.BATCH} trees a rank"
 SIZES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 22)  # of an all-reduce, in float32s
@@ -33,7 +36,7 @@ SIZES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 22)  # of an all-reduce, in float32s
 def programs(torch):
     """{row: what makes (module, what computes its loss by what is called, optimizer)}"""
     F = torch.nn.functional
-    rank = torch.distributed.get_rank()
+    rank, ranks = torch.distributed.get_rank(), torch.distributed.get_world_size()
 
     def language():
         model = gpt.model_of(torch, gpt.BATCH, gpt.LENGTH)
@@ -54,7 +57,7 @@ def programs(torch):
 
     def trees():
         rng = random.Random(rank)
-        batch = [tree_lstm.random_tree(rng, leaves) for leaves in leaves_of(rank)]
+        batch = [tree_lstm.random_tree(rng, leaves) for leaves in leaves_of(rank, ranks)]
         labels = [torch.tensor([rng.randrange(tree_lstm.CLASSES)]) for _ in batch]
         model = Losses(tree_lstm.model_of(torch))
         return (
@@ -82,10 +85,12 @@ def programs(torch):
     }  # fmt: skip
 
 
-def leaves_of(rank):
-    """The sizes of a rank's trees."""
-    rng = random.Random(1000 + rank)
-    return [rng.randint(10, 40) for _ in range(balance.BATCH)]
+def leaves_of(rank, ranks):
+    """The sizes of a rank's trees, of which each rank has as much: a step ends with its slowest."""
+    rng = random.Random(1000)
+    drawn = [rng.randint(10, 40) for _ in range(ranks * balance.BATCH)]
+    sampler = BalancedBatchSampler(drawn, drawn, balance.BATCH, ranks, rank, drop_last=True)
+    return [drawn[i] for i in next(sampler.shares())[rank]]
 
 
 def step_of(made, wrap):

@@ -187,7 +187,8 @@ def _counted():
           f"{'work':>11}{'waiting':>9}")  # fmt: skip
     for ranks in (2, 4, 8):
         for name, c in bench.run("weft", "counts-of-a-rank", ranks).items():
-            leaves = [sum(bench.leaves_of(r)) if name == bench.TREES else 1 for r in range(ranks)]
+            is_trees = name == bench.TREES
+            leaves = [sum(bench.leaves_of(r, ranks)) if is_trees else 1 for r in range(ranks)]
             waiting = 1 - statistics.mean(leaves) / max(leaves)
             sent = 2 * (ranks - 1) / ranks * c["bytes"] / 1e6
             print(f"{name:32}{ranks:>6}{c['messages']:>10.0f}{sent:>9.2f}"
