@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "python/c_stack.h"
 #include "python/example_run.h"
 #include "python/program_host.h"
 #include "python/program_place.h"
@@ -109,6 +110,11 @@ PyObject* call_recorded(PyObject* self, PyObject* const* args, size_t n, PyObjec
 }
 
 PyObject* call(PyObject* self, PyObject* const* args, size_t count, PyObject* names) {
+    if (!has_stack_left()) [[unlikely]] {
+        PyErr_SetString(PyExc_RecursionError,
+                        "maximum recursion depth exceeded: the thread's stack is used up");
+        return nullptr;
+    }
     PyCompiled& c = *compiled(self);
     Object callee = Object::borrow(c.callee), kept = Object::borrow(self);
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(count));

@@ -229,6 +229,15 @@ bool Guards::lacks(PyObject* holder, PyObject* name) {
     return found.from == From::Nothing && note(std::move(read), found);
 }
 
+PyObject* Guards::in_class(PyTypeObject* type, PyObject* name) {
+    Read read{.what = What::InClass,
+              .holder = Object::borrow(reinterpret_cast<PyObject*>(type)),
+              .name = Object::borrow(name)};
+    const Found found = look_to_note(read);
+    note(std::move(read), found);
+    return found.value;
+}
+
 PyObject* Guards::global(PyObject* globals, PyObject* builtins, PyObject* name) {
     Read read{.what = What::Global,
               .holder = Object::borrow(globals),

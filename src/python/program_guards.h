@@ -9,6 +9,7 @@
 /// | attribute of an object | its type, the type's state, its dictionary's state, a `__slots__` field | the same is found, in the same kind of place |
 /// | attribute of a Module | the same, and the states of `_parameters`, `_modules`, `_buffers` in the order of the search | the same |
 /// | attribute of a class, of `super()` | the states of the class and of its metaclass | the same |
+/// | what a class has for its instances | the state of the class | the same |
 /// | global | the states of the globals, and of the builtins where it is found there | the same |
 /// | cell, type, parts of a function | the word itself | the same |
 /// | items of a list or a dictionary | the items themselves; the dictionary's state | the same items in the same order |
@@ -56,6 +57,8 @@ public:
     PyObject* property_of(PyObject* holder, PyObject* name);
     /// Whether plainly there is no such attribute; if so, noted.
     bool lacks(PyObject* holder, PyObject* name);
+    /// What a class has under a name, as its descriptor is; borrowed, null where there is none.
+    PyObject* in_class(PyTypeObject* type, PyObject* name);
     /// The global `name`, else the builtin; null where there is none.
     PyObject* global(PyObject* globals, PyObject* builtins, PyObject* name);
     /// These note what is there now, or return false where it cannot be guarded.
@@ -133,7 +136,7 @@ private:
         const void* at;
         PyObject *name, *value;
     };
-    enum class What : uint8_t { Attribute, Global, Field, Items, Call };
+    enum class What : uint8_t { Attribute, InClass, Global, Field, Items, Call };
     /// How an answer is found.
     enum class From : uint8_t {
         Unknown,   ///< not plain

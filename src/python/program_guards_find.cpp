@@ -118,6 +118,11 @@ Guards::Found Guards::find(const Read& read) {
         case What::Attribute:
             found = other ? find_in_super(other, holder, name) : find_attribute(holder, name);
             break;
+        case What::InClass:
+            meet_type(as_type(holder));
+            found.value = get(as_type(holder), name);
+            found.from = found.value ? From::Value : From::Nothing;
+            break;
         case What::Global:
             found = find_global(holder, other, name);
             break;

@@ -50,6 +50,13 @@ PyObject* lacks(PyObject* self, PyObject* args) {
     if (!PyArg_ParseTuple(args, "OU", &holder, &name)) return nullptr;
     return guarded([&] { return PyBool_FromLong(of(self).lacks(holder, name)); });
 }
+PyObject* in_class(PyObject* self, PyObject* args) {
+    PyObject *type, *name;
+    if (!PyArg_ParseTuple(args, "O!U", &PyType_Type, &type, &name)) return nullptr;
+    return guarded([&] {
+        return told(Py_XNewRef(of(self).in_class(reinterpret_cast<PyTypeObject*>(type), name)));
+    });
+}
 PyObject* global(PyObject* self, PyObject* args) {
     PyObject *globals, *builtins, *name;
     if (!PyArg_ParseTuple(args, "OOU", &globals, &builtins, &name)) return nullptr;
@@ -86,6 +93,7 @@ PyObject* get_words(PyObject* self, void*) { return PyLong_FromSize_t(of(self).w
 PyMethodDef methods[] = {{"attribute", two<&Guards::attribute>, METH_VARARGS, nullptr},
                          {"property_of", two<&Guards::property_of>, METH_VARARGS, nullptr},
                          {"lacks", lacks, METH_VARARGS, nullptr},
+                         {"in_class", in_class, METH_VARARGS, nullptr},
                          {"global_", global, METH_VARARGS, nullptr},
                          {"cell", one<&Guards::cell>, METH_O, nullptr},
                          {"type_of", one<&Guards::type_of>, METH_O, nullptr},

@@ -237,11 +237,10 @@ void PythonHost::leave(Frame* frame, PyObject*& result) {
     if (outer) outer->gained += std::max<int64_t>(frame->gained, 0);
     running->frame = static_cast<Frame*>(frame->caller);
     if (!result && frame->module) {
-        Object args = Object::steal(
-            tuple_from(frame->registers + 1,
-                       std::count_if(frame->registers + 1,
-                                     frame->registers + std::max(1, frame->program->positional),
-                                     [](PyObject* o) { return o != nullptr; })));
+        PyObject** const first = frame->registers + 1;
+        PyObject** const end = frame->registers + std::max(1, frame->program->positional);
+        const auto still_bound = std::find(first, end, nullptr) - first;  // `del` of the rest
+        Object args = Object::steal(tuple_from(first, static_cast<int32_t>(still_bound)));
         if (args) module_failed(frame->module, args.get());
     }
 }

@@ -326,13 +326,51 @@ PyObject* TraceHost::evaluate(Frame* frame, const FlatInstr& i, PyObject* const*
     }
 }
 
+/// Notes what the classes of tensors have under a name, which programs may replace: methods and operators are theirs.
+PyObject* TraceHost::note_of_class(PyObject* name) {
+    PyObject* const found = made_->guards.in_class(&tensor_type, name);
+    if (made_->guards.in_class(reinterpret_cast<PyTypeObject*>(parameter_type()), name) != found)
+        throw Refused{"what a parameter does otherwise than a tensor"};
+    return found;
+}
+void TraceHost::note_special(std::string_view before, std::string_view name) {
+    const std::string text = std::string(before).append(name).append("__");
+    PyObject* const found =
+        note_of_class(Object::take(PyUnicode_InternFromString(text.c_str())).get());
+    if (found && !Py_IS_TYPE(found, &PyWrapperDescr_Type))
+        throw Refused{"an operator of tensors that was replaced"};
+}
+
+/// The same of what an operator calls.
+void TraceHost::note_operator(const FlatInstr& i, PyObject* const* used) {
+    constexpr std::string_view binary[] = {"add", "sub",    "mul",    "truediv", "floordiv",
+                                           "mod", "pow",    "matmul", "and",     "or",
+                                           "xor", "lshift", "rshift"};
+    constexpr std::string_view unary[] = {"neg", "pos", "invert", "bool"};
+    constexpr std::string_view compared[] = {"lt", "le", "eq", "ne", "gt", "ge"};
+    static_assert(std::size(binary) == std::size(program::kBinary));
+    static_assert(std::size(unary) == std::size(program::kUnary));
+    if (std::none_of(used, used + i.count, is_tensor)) return;
+    const auto op = static_cast<size_t>(i.sub);
+    if (i.verb == Verb::Unary) return note_special("__", unary[op]);
+    if (i.verb == Verb::Compare) {
+        if (op >= std::size(compared)) return note_special("__", "contains");
+        return note_special("__", compared[op]);
+    }
+    if (i.verb == Verb::Inplace) note_special("__i", binary[op]);
+    note_special("__", binary[op]);
+    note_special("__r", binary[op]);
+}
+
 PyObject* TraceHost::attribute(PyObject* holder, PyObject* name) {
     if (is_live(holder)) throw Refused{"an attribute of a tuple"};
     const bool tells_layout = is_among(name, kLayoutAttributes);
     if (is_traced_tensor(holder) || (is_made_here(holder) && tells_layout)) {
+        PyObject* const of_class = note_of_class(name);
         // a method is looked up before its arguments are made
         if (is_method_of_tensors(name)) return own(checked(PyObject_GetAttr(holder, name)));
-        if (!tells_layout) throw Refused{"an attribute of a tensor"};
+        if (!tells_layout || !of_class || !is_of(of_class, "weft.TensorProperty"))
+            throw Refused{"an attribute of a tensor"};
         PyObject* found = checked(PyObject_GetAttr(holder, name));
         return is_value(found) ? found : own(found);
     }
@@ -370,7 +408,10 @@ PyObject* TraceHost::get_item(PyObject* holder, PyObject* key) {
         return item_of(holder, k);
     }
     expect_plain(key);
-    if (is_traced_tensor(holder)) return checked(PyObject_GetItem(holder, key));
+    if (is_traced_tensor(holder)) {
+        note_special("__", "getitem");
+        return checked(PyObject_GetItem(holder, key));
+    }
     if (is_value(holder)) {
         PyObject* found = checked(PyObject_GetItem(holder, key));
         return is_value(found) ? found : own(found);
@@ -398,6 +439,7 @@ PyObject* TraceHost::operate(Frame* frame, const FlatInstr& i, PyObject* const* 
         return PyBool_FromLong(!truth(used[0]));
     if (i.verb == Verb::Inplace && is_container(used[0]) && !PyTuple_CheckExact(used[0]))
         mutate(used[0]);
+    note_operator(i, used);
     PyObject* found = checked(PythonHost::evaluate(frame, i, used));
     return is_container(found) ? own(found) : found;
 }
@@ -427,6 +469,7 @@ PyObject* TraceHost::compare(Frame* frame, const FlatInstr& i, PyObject* const* 
         if (is_live(o)) throw Refused{"a tuple of the caller's"};
         if (!is_fixed(o) && !is_of(o, "weft.device") && !is_of(o, "device")) expect_plain(o);
     }
+    note_operator(i, used);
     return checked(PythonHost::evaluate(frame, i, used));
 }
 

@@ -99,6 +99,9 @@ private:
     void look_into(PyObject* container);
 
     // ---- instructions
+    PyObject* note_of_class(PyObject* name);
+    void note_special(std::string_view before, std::string_view name);
+    void note_operator(const program::FlatInstr& i, PyObject* const* used);
     PyObject* attribute(PyObject* holder, PyObject* name);
     PyObject* get_item(PyObject* holder, PyObject* key);
     PyObject* operate(Frame* frame, const program::FlatInstr& i, PyObject* const* args);

@@ -114,6 +114,7 @@ PyObject* TraceHost::call_method(PyObject* holder, PyObject* name, PyObject* con
     };
     if (is_live(holder)) throw Refused{"a method of a tuple"};
     if (is_traced_tensor(holder)) {
+        note_of_class(name);
         if (!is_method_of_tensors(name)) throw Refused{"a method of a tensor"};
         use_all(false);
         return call();
@@ -228,6 +229,8 @@ PyObject* TraceHost::call_builtin(PyObject* callee, PyObject* const* args, size_
         }
         given.push_back(o);
     }
+    if (of_python && std::any_of(given.begin(), given.end(), is_tensor))  // abs() is __abs__
+        note_special("__", reinterpret_cast<PyCFunctionObject*>(callee)->m_ml->ml_name);
     if (!is_of(callee, "weft.Function")) require_apart(given.data(), given.size());
     PyObject* out = checked(PyObject_Vectorcall(callee, given.data(), n, names));
     return is_value(out) || is_tensor(out) ? out : own(out);

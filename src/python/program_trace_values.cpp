@@ -122,7 +122,11 @@ bool is_among(PyObject* name, std::string_view names) { return is_among(to_text(
 
 bool is_method_of_tensors(PyObject* name) {
     PyObject* method = _PyType_Lookup(&tensor_type, name);
-    return method && (is_of_ops(method) || is_among(name, kLayoutMethods));
+    if (!method || is_of_ops(method)) return method;
+    const bool is_ours = Py_IS_TYPE(method, &PyMethodDescr_Type) ||
+                         Py_IS_TYPE(method, &PyWrapperDescr_Type) ||
+                         is_of(method, "weft.CheckedFunction");
+    return is_ours && is_among(name, kLayoutMethods);
 }
 bool is_bound_to_traced(PyObject* o) {
     PyObject* self = PyMethod_Check(o)      ? PyMethod_GET_SELF(o)

@@ -57,6 +57,15 @@ TABLE = r"""
 - o.k = 1 | del o.k
 + C.z = 2 | del C.z
 + o.__class__ = D | o.__class__ = C
+? g.in_class(D, 'k') == (1,)
+- C.k = 2 | C.k = 1
+- D.k = 2 | del D.k
++ C.z = 2 | del C.z
++ o.k = 2 | del o.k
++ C.__getattribute__ = lambda s, n: 1 | del C.__getattribute__
+? g.in_class(D, 'none') is None
+- C.none = 2 | del C.none
++ C.z = 2 | del C.z
 ? g.attribute(o, '__class__') == (C,)
 - o.__class__ = D | o.__class__ = C
 ? g.attribute(o, 'f')[0]() == 1

@@ -18,6 +18,7 @@ import pytest
 import stretch_models as models
 
 import weft
+from weft import nn
 from weft.nn import functional as F
 
 SHAPES = [(3, 6), (3, 6), (3, 6), (4, 6), (4, 6), (3, 6), (1, 6), (3, 6)]
@@ -653,3 +654,96 @@ def test_keys_may_be_one_tensor_or_two(f, first):
         x = weft.randn(3)
         y = x if same else weft.randn(3)
         assert bits(compiled(x, y)) == bits(f(x, y))
+
+
+REPLACED = {
+    "exp": lambda x: x.exp() + 1,
+    "T": lambda x: x.T.tanh() + 1,
+    "size": lambda x: x.tanh() * x.size(0),
+    "__matmul__": lambda x: x @ weft.eye(3) + 1,
+    "__rsub__": lambda x: (2 - x).tanh(),
+    "__iadd__": lambda x: plus_one_in_place(x * 2),
+    "__neg__": lambda x: (-x).tanh(),
+    "__gt__": lambda x: (x > 0.5).float() + 1,
+    "__getitem__": lambda x: x[0].tanh() + 1,
+    "__abs__": lambda x: abs(x).tanh() + 1,
+}
+
+
+def plus_one_in_place(x):
+    x += 1
+    return x.tanh()
+
+
+@pytest.mark.parametrize("kind", [weft.Tensor, nn.Parameter], ids=["tensor", "parameter"])
+@pytest.mark.parametrize("name", REPLACED)
+def test_methods_and_operators_replaced_on_the_class_are_seen(name, kind, monkeypatch):
+    """Stretches had asked class Tensor for its methods once, while they were traced."""
+    function = REPLACED[name]
+    compiled = weft.compile(function)
+    x = nn.Parameter(weft.eye(3))
+    seen = []
+
+    def instead(tensor, *others):
+        seen.append(name)
+        return 7.0 if name == "size" else weft.full((3, 3), 7.0)
+
+    def agree():
+        for _ in range(4):
+            counts = []
+            for way in (function, compiled):
+                seen.clear()
+                with weft.no_grad():
+                    value = way(x)
+                counts.append((value.tolist(), len(seen)))
+            assert counts[0] == counts[1]
+
+    agree()
+    monkeypatch.setattr(kind, name, property(instead) if name == "T" else instead)
+    agree()
+    monkeypatch.undo()
+    agree()
+
+
+def test_an_argument_that_was_unbound_before_an_error():
+    """Telling of a failed Module's arguments crashed where `del` had unbound one but the last."""
+
+    class Frees(nn.Module):
+        def forward(self, x, mask=None):
+            h = x * 2
+            del x
+            raise ValueError(f"no {h.shape}")
+
+    compiled = weft.compile(Frees())
+    for _ in range(4):
+        with pytest.raises(ValueError, match="no weft.Size|no torch.Size"):
+            compiled(weft.ones(3))
+
+
+DEEP = """
+import sys, threading
+import weft
+sys.setrecursionlimit(40000)
+def to(x, k):
+    return [x] if k == 0 else [*to(x * 0.5, k - 1), x]
+to = weft.compile(to)
+def go():
+    for _ in range(3):
+        try:
+            print(len(to(weft.ones(2), 200)), len(to(weft.ones(2), 30000)))
+        except RecursionError as error:
+            print(error)
+go()
+threading.stack_size(1 << 20)
+thread = threading.Thread(target=go)
+thread.start()
+thread.join()
+"""
+
+
+def test_the_end_of_the_stack_is_a_recursion_error():
+    """Calls of a compiled function by Python, which take C stack, crashed at a raised limit."""
+    done = subprocess.run([sys.executable, "-c", DEEP], capture_output=True, text=True, timeout=120)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and len(lines) == 6, done.stderr
+    assert all("recursion depth exceeded" in line for line in lines[3:])

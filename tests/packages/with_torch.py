@@ -1,7 +1,7 @@
 """Runs a script with PyTorch: python with_torch.py SITE script.py
 
-SITE is where PyTorch lies among another environment's packages, of which nothing else is taken (mpi4py
-looks for MPI beside its own interpreter); "" if it is in this environment.
+SITE is where PyTorch lies among another environment's packages, of which nothing else is taken
+(mpi4py looks for MPI beside its own interpreter); "" if it is in this environment.
 """
 
 import runpy
