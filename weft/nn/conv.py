@@ -27,27 +27,26 @@ class _ConvNd(Module):
         "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels",
         "out_channels", "kernel_size",
     )  # fmt: skip
-    dims: int
-    transposed = False
     weight: Tensor
     bias: Tensor | None
 
-    def _setup(
+    def __init__(
         self,
         in_channels: int,
         out_channels: int,
-        kernel_size: Ints,
-        stride: Ints,
+        kernel_size: tuple[int, ...],
+        stride: tuple[int, ...],
         padding: Any,
-        dilation: Ints,
-        output_padding: Ints,
+        dilation: tuple[int, ...],
+        transposed: bool,
+        output_padding: tuple[int, ...],
         groups: int,
         bias: bool,
         padding_mode: str,
-        device: Any,
-        dtype: Any,
+        device: Any = None,
+        dtype: Any = None,
     ) -> None:
-        Module.__init__(self)
+        super().__init__()
         if groups <= 0:
             raise ValueError("groups must be a positive integer")
         if in_channels % groups != 0:
@@ -56,12 +55,12 @@ class _ConvNd(Module):
             raise ValueError("out_channels must be divisible by groups")
         self.in_channels = in_channels
         self.out_channels = out_channels
-        self.kernel_size = tuple_of(kernel_size, self.dims)
-        self.stride = tuple_of(stride, self.dims)
-        self.padding = padding if isinstance(padding, str) else tuple_of(padding, self.dims)
-        self.dilation = tuple_of(dilation, self.dims)
-        self.transposed = type(self).transposed
-        self.output_padding = tuple_of(output_padding, self.dims)
+        self.kernel_size = kernel_size
+        self.stride = stride
+        self.padding = padding
+        self.dilation = dilation
+        self.transposed = transposed
+        self.output_padding = output_padding
         self.groups = groups
         self.padding_mode = padding_mode
         self._check_padding()
@@ -105,10 +104,11 @@ class _ConvNd(Module):
                 bound = 1 / math.sqrt(fan_in)
                 init.uniform_(self.bias, -bound, bound)
 
-    def _outer_padding(self) -> list[int]:
+    @property
+    def _reversed_padding_repeated_twice(self) -> tuple[int, ...]:
         """The pads of a padding_mode other than zeros, the last dimension first."""
         pads: list[int] = []
-        for k in reversed(range(self.dims)):
+        for k in reversed(range(len(self.kernel_size))):
             if self.padding == "same":
                 total = self.dilation[k] * (self.kernel_size[k] - 1)
                 pads += [total // 2, total - total // 2]
@@ -116,10 +116,11 @@ class _ConvNd(Module):
                 pads += [0, 0]
             else:
                 pads += [int(self.padding[k])] * 2
-        return pads
+        return tuple(pads)
 
     def extra_repr(self) -> str:
-        zeros, ones = (0,) * self.dims, (1,) * self.dims
+        dims = len(self.kernel_size)
+        zeros, ones = (0,) * dims, (1,) * dims
         text = (
             f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, "
             f"stride={self.stride}"
@@ -140,6 +141,8 @@ class _ConvNd(Module):
 
 
 class _Conv(_ConvNd):
+    dims: int
+
     def __init__(
         self,
         in_channels: int,
@@ -154,9 +157,12 @@ class _Conv(_ConvNd):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        self._setup(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, 0, groups, bias,
-            padding_mode, device, dtype,
+        dims = self.dims
+        if not isinstance(padding, str):
+            padding = tuple_of(padding, dims)
+        super().__init__(
+            in_channels, out_channels, tuple_of(kernel_size, dims), tuple_of(stride, dims), padding,
+            tuple_of(dilation, dims), False, (0,) * dims, groups, bias, padding_mode, device, dtype,
         )  # fmt: skip
 
     def forward(self, input: Tensor) -> Tensor:
@@ -165,7 +171,7 @@ class _Conv(_ConvNd):
     def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
         padding: Any = self.padding
         if self.padding_mode != "zeros":
-            input = _C.ops.pad(input, self._outer_padding(), self.padding_mode)
+            input = _C.ops.pad(input, self._reversed_padding_repeated_twice, self.padding_mode)
             padding = 0
         return self._function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
@@ -223,7 +229,7 @@ class Conv3d(_Conv):
 
 
 class _ConvTransposeNd(_ConvNd):
-    transposed = True
+    dims: int
 
     def __init__(
         self,
@@ -242,9 +248,11 @@ class _ConvTransposeNd(_ConvNd):
     ) -> None:
         if padding_mode != "zeros":
             raise ValueError(f'Only "zeros" padding mode is supported for {type(self).__name__}')
-        self._setup(
-            in_channels, out_channels, kernel_size, stride, padding, dilation, output_padding,
-            groups, bias, padding_mode, device, dtype,
+        dims = self.dims
+        super().__init__(
+            in_channels, out_channels, tuple_of(kernel_size, dims), tuple_of(stride, dims),
+            tuple_of(padding, dims), tuple_of(dilation, dims), True,
+            tuple_of(output_padding, dims), groups, bias, padding_mode, device, dtype,
         )  # fmt: skip
 
     def forward(self, input: Tensor, output_size: Sequence[int] | None = None) -> Tensor:

@@ -112,7 +112,7 @@ class RNNBase(Module):
         self.dropout = float(dropout)
         self.bidirectional = bidirectional
         self.proj_size = proj_size
-        self._names: list[list[str]] = []
+        self._all_weights: list[list[str]] = []
         rows = _GATES[mode] * hidden_size
         state = proj_size or hidden_size
         directions = 2 if bidirectional else 1
@@ -129,7 +129,7 @@ class RNNBase(Module):
                 for name, shape in names.items():
                     value = weft.empty(shape, device=device, dtype=dtype)
                     self.register_parameter(name, Parameter(value))
-                self._names.append(list(names))
+                self._all_weights.append(list(names))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -144,7 +144,15 @@ class RNNBase(Module):
     @property
     def all_weights(self) -> list[list[Tensor]]:
         """The parameters of every layer and direction, by position."""
-        return [[getattr(self, name) for name in names] for names in self._names]
+        return [[getattr(self, name) for name in names] for names in self._all_weights]
+
+    @property
+    def _flat_weights_names(self) -> list[str]:
+        return [name for names in self._all_weights for name in names]
+
+    @property
+    def _flat_weights(self) -> list[Tensor]:
+        return [getattr(self, name) for name in self._flat_weights_names]
 
     def extra_repr(self) -> str:
         text = f"{self.input_size}, {self.hidden_size}"
