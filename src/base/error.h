@@ -4,6 +4,8 @@
 /// Python exception type that PyTorch raises.
 #pragma once
 #include <cstdint>
+#include <initializer_list>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -26,12 +28,31 @@ public:
     const void* told = nullptr;  ///< the op of the last of them
 };
 
+/// A value, and what streams it.
+struct Streamed {
+    const void* value;
+    void (*put)(std::ostream&, const void*);
+
+    template <class T>
+    static Streamed of(const T& v) {
+        return {std::addressof(v),
+                [](std::ostream& out, const void* value) { out << *static_cast<const T*>(value); }};
+    }
+    template <size_t N>
+    static Streamed of(const char (&v)[N]) {  // one function for all lengths
+        return {v, [](std::ostream& out, const void* value) {
+                    out << static_cast<const char*>(value);
+                }};
+    }
+};
+std::string concatenated(std::initializer_list<Streamed> parts);
+
 /// Concatenates anything that streams: `text("dim ", d, " of ", n)`.
+///
+/// A stream in each of its instances made up 190 kB of libweft.
 template <class... Args>
 std::string text(const Args&... args) {
-    std::ostringstream out;
-    (out << ... << args);
-    return out.str();
+    return concatenated({Streamed::of(args)...});
 }
 
 [[noreturn]] inline void fail(ErrorKind kind, std::string_view who, std::string_view expected,
