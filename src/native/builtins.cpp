@@ -196,7 +196,36 @@ Thing divmod_of(Host&, const Given& g) {
     return tuple_of(std::move(out));
 }
 
-Thing pow_of(Host&, const Given& g) { return binary(kPow, g.args[0], g.args[1]); }
+/// With a modulus as CPython's, of its sign; a negative power is one of the inverse.
+Thing pow_of(Host&, const Given& g) {
+    const Raw a = g.args[0], b = g.args[1], mod = argument(g, 2, "mod");
+    if (!mod || mod.is_none()) return binary(kPow, a, b);
+    for (Raw r : {a, b, mod})
+        if (!is_int(r) && !r.is(Kind::Bool))
+            raise_as(types::TypeError,
+                     "pow() 3rd argument not allowed unless all arguments are integers");
+    const __int128 m = int_in(mod);
+    if (m == 0) raise_as(types::ValueError, "pow() 3rd argument cannot be 0");
+    const __int128 size = m < 0 ? -m : m;
+    __int128 base = (int_in(a) % size + size) % size, out = 1 % size;
+    __int128 power = int_in(b);
+    if (power < 0) {
+        __int128 x = 1, y = 0, p = base, q = size;  // p is x times the base, up to multiples
+        while (q) {
+            const __int128 k = p / q;
+            p = std::exchange(q, p - k * q);
+            x = std::exchange(y, x - k * y);
+        }
+        if (p != 1) raise_as(types::ValueError, "base is not invertible for the given modulus");
+        base = (x % size + size) % size;
+        power = -power;
+    }
+    for (; power; power >>= 1) {
+        if (power & 1) out = out * base % size;
+        base = base * base % size;
+    }
+    return of_int(static_cast<int64_t>(m < 0 && out ? out + m : out));
+}
 
 /// Half to even, by the shortest digits as CPython's.
 double rounded(double v, int64_t digits) {
@@ -417,7 +446,7 @@ constexpr Builtin kBuiltins[] = {
     {"print", 0, -1, " sep end flush ", print_of},
     {"divmod", 2, 2, "", divmod_of},
     {"round", 1, 2, " ndigits ", round_of},
-    {"pow", 2, 2, "", pow_of},
+    {"pow", 2, 3, " mod ", pow_of},
     {"repr", 1, 1, "", [](Host&, const Given& g) { return of_text(repr_of(g.args[0])); }},
     {"type", 1, 1, "", type_of_value},
     {"tensor", 1, 2, " dtype requires_grad ", tensor_of},

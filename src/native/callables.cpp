@@ -365,13 +365,14 @@ Thing construct(Host&, const Type& type, const Given& g) {
         case Kind::Text:
             return g.n ? of_text(str_of(g.args[0])) : of_text("");
         case Kind::Tuple:
-            return tuple_of(items());
+            if (&type == &types::Bytes) break;
+            return tuple_of(items(), &type == &types::Size ? &size_class() : nullptr);
         case Kind::List:
             return list_of(items());
         case Kind::Dict:
             return make_dict(g);
         case Kind::Set: {
-            Thing out = new_set();
+            Thing out = new_set(&type == &types::FrozenSet);
             for (const Thing& item : items()) out.as<Dict>()->set(item.get(), Raw());
             return out;
         }
@@ -381,8 +382,9 @@ Thing construct(Host&, const Type& type, const Given& g) {
             if (g.n == 0) raise_as(types::TypeError, "slice expected at least 1 argument, got 0");
             return make_slice(g);
         default:
-            raise_as(types::TypeError, "cannot create '", type.shown(), "' instances");
+            break;
     }
+    raise_as(types::TypeError, "cannot create '", type.shown(), "' instances");
 }
 
 }  // namespace weft::native

@@ -80,10 +80,11 @@ Thing Context::make(const Json& c) {
     if (kind == "complex")
         return of_complex({number_of(value.list()[0]), number_of(value.list()[1])});
     if (kind == "tuple") return tuple_of(items());
+    if (kind == "size") return tuple_of(items(), &size_class());
     if (kind == "list") return list_of(items());
-    if (kind == "dict" || kind == "set") {
-        const bool set = kind == "set";
-        Thing out = set ? new_set() : new_dict();
+    if (kind == "dict" || kind == "set" || kind == "frozenset") {
+        const bool set = kind != "dict";
+        Thing out = set ? new_set(kind == "frozenset") : new_dict();
         for (const Json& item : value.list())
             if (set) out.as<Dict>()->set(make(item).get(), Raw());
             else out.as<Dict>()->set(make(item.list()[0]).get(), make(item.list()[1]).get());

@@ -1,5 +1,6 @@
 #include "native/errors.h"
 
+#include <algorithm>
 #include <new>
 
 #include "native/operators.h"
@@ -19,6 +20,8 @@ constexpr Type kTypes[] = {
     {"list", nullptr, Kind::List},
     {"dict", nullptr, Kind::Dict},
     {"set", nullptr, Kind::Set},
+    {"dict_keys", nullptr, Kind::View},
+    {"dict_values", nullptr, Kind::View},
     {"dict_items", nullptr, Kind::View},
     {"slice", nullptr, Kind::Slice},
     {"range", nullptr, Kind::Range},
@@ -37,7 +40,8 @@ constexpr Type kTypes[] = {
     {"value", nullptr, Kind::Live},
 };
 
-constexpr const Type* kErrors[] = {&types::BaseException,
+constexpr const Type* kOthers[] = {&types::FrozenSet, &types::Size, &types::Bytes,
+                                   &types::BaseException,
 #define X(name, base) &types::name,
                                    WEFT_NATIVE_ERRORS(X)
 #undef X
@@ -48,7 +52,7 @@ constexpr const Type* kErrors[] = {&types::BaseException,
 const Type* type_named(std::string_view name) {
     for (const Type& t : kTypes)
         if (name == t.name) return &t;
-    for (const Type* t : kErrors)
+    for (const Type* t : kOthers)
         if (name == t->name) return t;
     return nullptr;
 }
@@ -62,10 +66,13 @@ bool is_subtype(const Type* type, const Type* of) {
 const Type* type_of(Raw value) {
     const Kind kind = value.kind();
     if (kind == Kind::Error) return value.as<Error>()->type;
-    if (kind == Kind::Record || (kind == Kind::Tuple && value.as<Tuple>()->of)) return nullptr;
-    for (const Type& t : kTypes)
-        if (t.kind == kind) return &t;
-    return nullptr;
+    if (kind == Kind::Record) return nullptr;
+    if (kind == Kind::Set && value.as<Dict>()->frozen) return &types::FrozenSet;
+    if (const Class* of = kind == Kind::Tuple ? value.as<Tuple>()->of : nullptr)
+        return of == &size_class() ? &types::Size : of == &bytes_class() ? &types::Bytes : nullptr;
+    const Type* found = std::ranges::find(kTypes, kind, &Type::kind);
+    if (kind == Kind::View) found += static_cast<int>(value.as<View>()->of);
+    return found == std::end(kTypes) ? nullptr : found;
 }
 
 std::string type_name(Raw value) {
@@ -91,7 +98,13 @@ bool is_instance(Raw value, Raw of) {
     const Type* wanted = of.lasting<Type>();
     if (value.is(Kind::Error)) return is_subtype(value.as<Error>()->type, wanted);
     if (value.is(Kind::Bool) && wanted->kind == Kind::Int) return true;
-    return wanted->base == nullptr && wanted->kind == value.kind() && wanted->kind != Kind::Error;
+    const Kind kind = value.kind();
+    if (wanted->kind != kind || kind == Kind::Error) return false;
+    if (kind != Kind::Tuple && kind != Kind::Set && kind != Kind::View) return true;
+    const Type* type = type_of(value);
+    if (type == wanted) return true;
+    // sizes and named tuples are tuples
+    return (!type || type == &types::Size) && wanted != &types::Size && wanted != &types::Bytes;
 }
 
 Thing make_error(const Type& type, std::vector<Thing> args) {

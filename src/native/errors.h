@@ -46,6 +46,10 @@ inline constexpr Type BaseException{"BaseException", nullptr};
 #define X(name, base) inline constexpr Type name{#name, &base};
 WEFT_NATIVE_ERRORS(X)
 #undef X
+// Others than the first of their kind.
+inline constexpr Type FrozenSet{"frozenset", nullptr, Kind::Set};
+inline constexpr Type Size{"Size", nullptr, Kind::Tuple, "torch.Size"};
+inline constexpr Type Bytes{"bytes", nullptr, Kind::Tuple};
 /// What is not of this layer, and passes through programs.
 inline constexpr Type Other{"BaseException", nullptr};
 }  // namespace types

@@ -1,4 +1,4 @@
-/// str, repr, format and %, as CPython has them. Reading guide: numbers; values; format specifications.
+/// str, repr and format, as CPython has them (% is in percent.cpp). Reading guide: numbers; values; format specifications.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -95,21 +95,22 @@ std::string repr_of_tuple(const Showing& in) {
 
 std::string repr_of_record(const Showing& in) {
     const auto* record = in.value.as<Record>();
-    if (!record->of->is_data) return "<" + record->of->name + " object>";
+    if (!record->of->is_data || record->of->is_opaque)
+        return "<" + record->of->shown_name() + " object>";
     std::string out;
     for (size_t k = 0; k < record->fields.size(); ++k) {
         const Thing field = Thing::borrow(record->fields[k]);
-        if (field)
+        if (field && record->of->shows(record->of->fields[k]))
             out +=
                 (out.empty() ? "" : ", ") + record->of->fields[k] + "=" + repr_in(&in, field.get());
     }
-    return record->of->name + "(" + out + ")";
+    return record->of->shown_name() + "(" + out + ")";
 }
 
 std::string repr_of_dict(const Showing& in) {
     const auto* dict = in.value.as<Dict>();
     const bool set = in.value.is(Kind::Set);
-    if (set && dict->size == 0) return "set()";
+    if (set && dict->size == 0) return type_name(in.value) + "()";
     std::string out;
     for (size_t k = 0; k < dict->entries.size(); ++k) {
         const Thing key = Thing::borrow(dict->entries[k].key);
@@ -118,7 +119,8 @@ std::string repr_of_dict(const Showing& in) {
         out += (out.empty() ? "" : ", ") + repr_in(&in, key.get());
         if (!set) out += ": " + repr_in(&in, value.get());
     }
-    return "{" + out + "}";
+    out = "{" + out + "}";
+    return dict->frozen ? "frozenset(" + out + ")" : out;
 }
 
 std::string repr_of_view(const Showing& in) {
@@ -531,56 +533,6 @@ std::string format_of(Raw value, std::string_view spec) {
             raise_as(types::TypeError, "unsupported format string passed to ", type_name(value),
                      ".__format__");
     }
-}
-
-std::string percent_format(const std::string& format, Raw values) {
-    const Raw one[] = {values};
-    const Items all = values.is(Kind::Tuple) ? items_in(values) : Items{one, 1};
-    int64_t used = 0;
-    std::string out;
-    for (size_t at = 0; at < format.size(); ++at) {
-        if (format[at] != '%') {
-            out += format[at];
-            continue;
-        }
-        const size_t begin = ++at;
-        while (at < format.size() &&
-               std::string_view("-+ 0#.123456789").find(format[at]) != std::string_view::npos)
-            ++at;
-        if (at == format.size()) raise_as(types::ValueError, "incomplete format");
-        const char type = format[at];
-        if (type == '%') {
-            out += '%';
-            continue;
-        }
-        if (used == all.size) raise_as(types::TypeError, "not enough arguments for format string");
-        const Raw value = all[used++];
-        std::string spec = format.substr(begin, at - begin);
-        const bool left = spec.starts_with('-');
-        if (left) spec.erase(0, 1);
-        if (type == 's' || type == 'r') {
-            const Thing shown = of_text(type == 's' ? str_of(value) : repr_of(value));
-            out += format_of(shown.get(), (left || spec.empty() ? "" : ">") + spec);
-            continue;
-        }
-        if (std::string_view("diufFeEgGxXo").find(type) == std::string_view::npos)
-            raise_as(types::ValueError, "unsupported format character '", type, "' (0x",
-                     in_base(static_cast<unsigned char>(type), 16, false), ") at index ", at);
-        const bool whole = type == 'd' || type == 'i' || type == 'u';
-        const Thing number = value.is_tensor() ? item_of(reading(value)) : Thing::borrow(value);
-        if (!is_number(number.get()))
-            raise_as(types::TypeError, "%", type, " format: a real number is required, not ",
-                     type_name(value));
-        const Thing shown = whole && number.is(Kind::Float)
-                                ? of_int(int_of_double(double_in(number.get())))
-                                : number;
-        out += format_of(shown.get(), (left ? "<" : "") + spec + (whole ? 'd' : type));
-    }
-    if (used < all.size && values.is(Kind::Tuple))
-        raise_as(types::TypeError, "not all arguments converted during string formatting");
-    if (used == 0 && !values.is(Kind::Tuple) && !values.is(Kind::Dict))
-        raise_as(types::TypeError, "not all arguments converted during string formatting");
-    return out;
 }
 
 }  // namespace weft::native

@@ -191,6 +191,8 @@ Thing Host::attribute(Raw of, const std::string& name, Remembered* memory) const
         }
         case Kind::Error:
             if (name == "args") return Thing::borrow(of.as<Error>()->args);
+            if (name == "__cause__")
+                return of.as<Error>()->cause ? Thing::borrow(of.as<Error>()->cause) : none();
             break;
         case Kind::Type:
             if (name == "__name__" || name == "__qualname__")
@@ -198,8 +200,8 @@ Thing Host::attribute(Raw of, const std::string& name, Remembered* memory) const
             raise_as(types::AttributeError, "type object '", of.lasting<Type>()->name,
                      "' has no attribute '", name, "'");
         case Kind::Class:
-            if (name == "__name__" || name == "__qualname__")
-                return of_text(of.lasting<Class>()->name);
+            if (name == "__name__") return of_text(of.lasting<Class>()->short_name());
+            if (name == "__qualname__") return of_text(of.lasting<Class>()->shown_name());
             raise_as(types::AttributeError, "type object '", of.lasting<Class>()->name,
                      "' has no attribute '", name, "'");
         case Kind::DType:

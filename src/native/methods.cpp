@@ -136,6 +136,7 @@ Thing dict_clear(Host&, const Given& g) {
 }
 Thing dict_copy(Host&, const Given& g) {
     Thing out = make_thing<Dict>(g.args[0].kind());
+    out.as<Dict>()->frozen = dict(g).frozen;
     for (const Dict::Entry& e : dict(g).entries)
         if (e.key) out.as<Dict>()->set(e.key, e.value);
     return out;
@@ -216,8 +217,10 @@ Thing set_is_subset(Host&, const Given& g) {
 Thing set_is_superset(Host&, const Given& g) {
     return of_bool(has_all(dict(g), *set_of(g.args[1]).as<Dict>()));
 }
+/// Of a view, too.
 Thing set_is_disjoint(Host&, const Given& g) {
-    return of_bool(has_all(dict(g), *set_of(g.args[1]).as<Dict>(), /*none=*/true));
+    const Thing self = keys_as_set(g.args[0]);
+    return of_bool(has_all(*self.as<Dict>(), *set_of(g.args[1]).as<Dict>(), /*none=*/true));
 }
 
 // ---- numbers
@@ -368,6 +371,7 @@ constexpr OfKind kMethods[] = {
     {Kind::Set, {"issubset", 2, 2, "", set_is_subset, true}},
     {Kind::Set, {"issuperset", 2, 2, "", set_is_superset, true}},
     {Kind::Set, {"isdisjoint", 2, 2, "", set_is_disjoint, true}},
+    {Kind::View, {"isdisjoint", 2, 2, "", set_is_disjoint, true}},
     {Kind::Set, {"clear", 1, 1, "", dict_clear, true}},
     {Kind::Set, {"copy", 1, 1, "", dict_copy, true}},
     {Kind::Int, {"bit_length", 1, 1, "", int_bit_length, true}},
@@ -398,6 +402,10 @@ constexpr OfKind kMethods[] = {
     {Kind::Tensor, {"is_complex", 1, 1, "", tensor_is_complex, true}},
     {Kind::Tensor, {"requires_grad_", 1, 2, " requires_grad ", tensor_requires_grad_, true}},
 };
+/// What a frozenset has not.
+constexpr std::string_view kChangesSets =
+    " add discard remove pop update clear intersection_update difference_update "
+    "symmetric_difference_update ";
 /// It takes any keyword.
 constexpr Builtin kDictUpdate{"update", 1, 2, "*", dict_update, true};
 constexpr Builtin kSizeNumel{"numel", 1, 1, "", size_numel, true};
@@ -408,6 +416,9 @@ const Builtin* method_named(Raw self, std::string_view name) {
     const Kind kind = self.kind();
     if (kind == Kind::Dict && name == kDictUpdate.name) return &kDictUpdate;
     if (kind == Kind::Text) return text_method_named(name);
+    if (kind == Kind::Set && self.as<Dict>()->frozen &&
+        kChangesSets.find(" " + std::string(name) + " ") != kChangesSets.npos)
+        return nullptr;
     for (const OfKind& m : kMethods)
         if (m.kind == kind && m.method.name == name) return &m.method;
     if (kind == Kind::Tuple && self.as<Tuple>()->of == &size_class() && name == "numel")

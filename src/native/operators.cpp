@@ -79,6 +79,7 @@ Thing sequence_binary(int32_t op, Raw a, Raw b) {
 
 Thing copy_of_dict(Raw from) {
     Thing out = make_thing<Dict>(from.kind());
+    out.as<Dict>()->frozen = from.as<Dict>()->frozen;
     for (const Dict::Entry& e : from.as<Dict>()->entries)
         if (e.key) out.as<Dict>()->set(e.key, e.value);
     return out;
@@ -96,7 +97,7 @@ Thing dict_binary(int32_t op, Raw left, Raw right) {
         return out;
     }
     if (a.is(Kind::Dict) || !(op == And || op == Sub || op == Xor)) return {};
-    Thing out = new_set();
+    Thing out = new_set(a.as<Dict>()->frozen);
     for (const Dict::Entry& e : a.as<Dict>()->entries)
         if (e.key && y->has(e.key) == (op == And)) out.as<Dict>()->set(e.key, Raw());
     if (op == Xor)
@@ -132,7 +133,8 @@ Thing inplace(int32_t op, Raw a, Raw b) {
         Thing all = repeat(a, int_in(b));
         std::swap(a.as<List>()->items, all.as<List>()->items);
         return Thing::borrow(a);
-    } else if ((a.is(Kind::Dict) || a.is(Kind::Set)) && a.kind() == b.kind()) {
+    } else if ((a.is(Kind::Dict) || (a.is(Kind::Set) && !a.as<Dict>()->frozen)) &&
+               a.kind() == b.kind()) {
         if (Thing out = dict_binary(op, a, b)) {
             auto *x = a.as<Dict>(), *y = out.as<Dict>();
             std::swap(x->entries, y->entries);
@@ -245,6 +247,8 @@ bool same(Raw a, Raw b, int depth) {
         case Kind::Text:
             return text_in(a) == text_in(b);
         case Kind::Tuple:
+            if (is_bytes(a) != is_bytes(b)) return false;
+            [[fallthrough]];
         case Kind::List: {
             if (items_in(a).size != items_in(b).size) return false;
             for (int64_t k = 0;; ++k) {
@@ -300,6 +304,22 @@ Thing ordered(int32_t op, Raw a, Raw b, int depth) {
              type_name(a), "' and '", type_name(b), "'");
 }
 
+/// Keys and items of dicts as sets; of items alone the values need not be keys.
+Thing views_compared(int32_t op, Raw a, Raw b, int depth) {
+    auto items = [](Raw r) { return r.is(Kind::View) && r.as<View>()->of == View::Of::Items; };
+    if ((op == Eq || op == Ne) && items(a) && items(b)) {
+        const Raw x = a.as<View>()->dict, y = b.as<View>()->dict;
+        return of_bool(same_dicts(*x.as<Dict>(), *y.as<Dict>(), depth) == (op == Eq));
+    }
+    const Thing x = keys_as_set(a), y = keys_as_set(b);
+    if (x.is(Kind::Set) && y.is(Kind::Set)) {
+        a = x.get();
+        b = y.get();
+    }
+    if (op == Eq || op == Ne) return of_bool(same(a, b, depth) == (op == Eq));
+    return ordered(op, a, b, depth);
+}
+
 Thing compare(int32_t op, Raw a, Raw b, int depth) {
     if (op == Is || op == IsNot) {
         // small numbers and texts are one object in CPython by chance only
@@ -309,6 +329,7 @@ Thing compare(int32_t op, Raw a, Raw b, int depth) {
     if (op == In || op == NotIn) return of_bool(contains(b, a) == (op == In));
     if (a.is_tensor() || b.is_tensor())
         if (Thing out = tensor_compare(op, a, b)) return out;
+    if (a.is(Kind::View) || b.is(Kind::View)) return views_compared(op, a, b, depth);
     if (is_number(a) && is_number(b)) {
         if (!a.is(Kind::Complex) && !b.is(Kind::Complex))
             return of_bool(order_holds(op, order_of_numbers(a, b)));
@@ -398,9 +419,15 @@ uint64_t hash_of(Raw key, int depth) {
         }
         case Kind::Class:
             return mixed(std::hash<std::string>()(key.lasting<Class>()->name));
+        case Kind::Set: {
+            if (!key.as<Dict>()->frozen) break;
+            uint64_t h = 23;  // in any order
+            for (const Dict::Entry& e : key.as<Dict>()->entries)
+                if (e.key) h += mixed(e.hash);
+            return mixed(h);
+        }
         case Kind::List:
         case Kind::Dict:
-        case Kind::Set:
         case Kind::Slice:
             break;
         default:

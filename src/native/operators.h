@@ -61,7 +61,7 @@ std::string str_of(Raw value);
 std::string repr_of(Raw value);
 std::string format_of(Raw value, std::string_view spec);
 std::string repr_of_double(double v);
-/// `format % values`, for the letters of numbers and s, r.
+/// `format % values`, but for widths that are values (`*`).
 std::string percent_format(const std::string& format, Raw values);
 std::string repr_of_text(std::string_view v);
 /// With \x, \u and \U for what is not ASCII.

@@ -27,16 +27,20 @@ Class class_told(const Json& record) {
         const Json* found = record.find(name);
         return found && found->as_bool();
     };
-    Class out{record.find("class")->as_text(),
-              {},
-              holds("tuple"),
-              holds("data"),
-              holds("itself"),
-              holds("unhashable"),
-              {}};
-    for (const Json& field : record.find("fields")->list()) out.fields.push_back(field.as_text());
-    if (const Json* found = record.find("uncompared"))
-        for (const Json& field : found->list()) out.uncompared.push_back(field.as_text());
+    Class out{record.find("class")->as_text()};
+    out.is_tuple = holds("tuple");
+    out.is_data = holds("data");
+    out.is_itself = holds("itself");
+    out.is_opaque = holds("opaque");
+    out.unhashable = holds("unhashable");
+    auto names = [&](std::string_view key, std::vector<std::string>& to) {
+        if (const Json* found = record.find(key))
+            for (const Json& field : found->list()) to.push_back(field.as_text());
+    };
+    names("fields", out.fields);
+    names("uncompared", out.uncompared);
+    names("unshown", out.unshown);
+    if (const Json* found = record.find("qualname")) out.qualname = found->as_text();
     return out;
 }
 
@@ -341,7 +345,8 @@ private:
                "a constant", "another value");
         if (!map) return c;
         const auto& [kind, value] = c.map()[0];
-        if (kind == "tuple" || kind == "list" || kind == "set") {
+        if (kind == "tuple" || kind == "list" || kind == "set" || kind == "frozenset" ||
+            kind == "size") {
             for (const Json& item : as_list(value, kind)) constant(item);
         } else if (kind == "dict") {
             for (const Json& pair : as_list(value, kind)) {
@@ -405,9 +410,12 @@ private:
     void record(const Json& value) {
         string(value, "class", "a record");
         for (const Json& field : list(value, "fields", "a record")) texts(field, "a field");
-        for (const Json& field : optional_list(value, "uncompared", "a record"))
-            texts(field, "a field");
-        for (const char* what : {"tuple", "data", "itself", "unhashable"}) flag(value, what, false);
+        for (const char* some : {"uncompared", "unshown"})
+            for (const Json& field : optional_list(value, some, "a record"))
+                texts(field, "a field");
+        for (const char* what : {"tuple", "data", "itself", "opaque", "unhashable"})
+            flag(value, what, false);
+        if (value.find("qualname")) string(value, "qualname", "a record");
         class_like(class_told(value));
     }
     const Class& class_like(Class c) {

@@ -41,16 +41,23 @@ struct Function {
 };
 
 /// What has named fields: records, or with `is_tuple` tuples. Records with `is_data`, as dataclasses make, show their
-/// fields, and are equal where these are, but for those of `uncompared`; with `is_itself` only to themselves.
+/// fields, but for those of `unshown`, or with `is_opaque` none, as other objects; they are equal where their fields
+/// are, but for those of `uncompared`; with `is_itself` only to themselves.
 struct Class {
     std::string name;
-    std::vector<std::string> fields;
-    bool is_tuple = false, is_data = false, is_itself = false;
+    std::vector<std::string> fields = {};
+    bool is_tuple = false, is_data = false, is_itself = false, is_opaque = false;
     bool unhashable = false;  ///< no key of a dict
-    std::vector<std::string> uncompared = {};
+    std::vector<std::string> uncompared = {}, unshown = {};
+    std::string qualname = {};  ///< empty: the name
     bool compares(const std::string& name) const {
         return std::ranges::find(uncompared, name) == uncompared.end();
     }
+    bool shows(const std::string& name) const {
+        return std::ranges::find(unshown, name) == unshown.end();
+    }
+    const std::string& shown_name() const { return qualname.empty() ? name : qualname; }
+    std::string short_name() const { return name.substr(name.rfind('.') + 1); }
     int64_t field(std::string_view name) const;  ///< -1: it has none
     bool operator==(const Class&) const = default;
 };
@@ -63,6 +70,7 @@ const Class& bytes_class();  ///< bytes are tuples of ints
 inline const Class* class_of_parts(const Class* of) {
     return of == &size_class() || of == &bytes_class() ? of : nullptr;
 }
+inline bool is_bytes(Raw tuple) { return tuple.as<Tuple>()->of == &bytes_class(); }
 Thing bytes_of(std::string_view bytes);
 std::string bytes_in(Raw tuple);
 const Class& class_of_results(const Op& op);

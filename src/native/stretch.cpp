@@ -187,6 +187,7 @@ struct Maker {
     }
     Thing dict(const Recipe& r, Kind kind) const {
         Thing out = make_thing<Dict>(kind);
+        out.as<Dict>()->frozen = r.number != 0;
         const size_t step = kind == Kind::Dict ? 2 : 1;
         for (size_t k = 0; k < r.parts.size(); k += step)
             out.as<Dict>()->set(part(r, k).get(), step > 1 ? part(r, k + 1).get() : Raw());

@@ -128,7 +128,8 @@ struct Finisher {
             all.push_back(recipe(e.key));
             if (e.value) all.push_back(recipe(e.value));
         }
-        return add(r, {r.is(Kind::Set) ? Of::Set : Of::Dict, 0, {}, std::move(all)});
+        const bool frozen = r.as<Dict>()->frozen;
+        return add(r, {r.is(Kind::Set) ? Of::Set : Of::Dict, frozen, {}, std::move(all)});
     }
 
     int32_t iterator(Raw r) {

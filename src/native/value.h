@@ -216,6 +216,7 @@ struct Dict : Object {
     std::vector<int32_t> table;  ///< places in entries; kFree, kGone
     int64_t size = 0;
     uint32_t changes = 0;  ///< of its keys
+    bool frozen = false;   ///< of a set: nothing changes it, and it is a key
     static constexpr int32_t kFree = -1, kGone = -2;
 
     Raw find(Raw key) const;  ///< borrowed, empty if it is not there
@@ -331,7 +332,11 @@ Thing tuple_of(std::vector<Thing> items, const Class* of = nullptr);
 Thing list_of(std::vector<Thing> items);
 inline Thing new_list() { return make_thing<List>(); }
 inline Thing new_dict() { return make_thing<Dict>(Kind::Dict); }
-inline Thing new_set() { return make_thing<Dict>(Kind::Set); }
+inline Thing new_set(bool frozen = false) {
+    Thing made = make_thing<Dict>(Kind::Set);
+    made.as<Dict>()->frozen = frozen;
+    return made;
+}
 
 // ---- reading them
 

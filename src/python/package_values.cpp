@@ -58,21 +58,23 @@ const char* short_name(PyObject* o) {
     return dot ? dot + 1 : name;
 }
 
-/// What a class of Python's says of `==` and hashes of its objects.
-void find_equality(PyTypeObject* type, native::Class& of) {
+/// What a class of Python's says of its objects, as `told_of` of weft/closing/classes.py has it.
+void tell_class(PyTypeObject* type, native::Class& of) {
     const Object kind = Object::borrow(reinterpret_cast<PyObject*>(type));
-    of.unhashable = type->tp_hash == PyObject_HashNotImplemented;
-    const Object fields = Object::steal(PyObject_GetAttrString(kind.get(), "__dataclass_fields__"));
-    if (!fields) return PyErr_Clear();
-    of.is_data = true;
-    of.is_itself = type->tp_richcompare == PyBaseObject_Type.tp_richcompare;
-    const Object all = Object::take(PyMapping_Items(fields.get()));
-    for (Py_ssize_t k = 0; k < PyList_GET_SIZE(all.get()); ++k) {
-        PyObject* pair = PyList_GET_ITEM(all.get(), k);
-        const Object compares = Object::borrow(PyTuple_GET_ITEM(pair, 1)).attr("compare");
-        if (compares.get() == Py_False)
-            of.uncompared.emplace_back(to_text(PyTuple_GET_ITEM(pair, 0)));
-    }
+    const Object told = import_attr("weft.closing.classes", "told_of").call(kind);
+    auto found = [&](const char* key) { return PyDict_GetItemString(told.get(), key); };
+    auto names = [&](const char* key, std::vector<std::string>& to) {
+        PyObject* list = found(key);
+        for (Py_ssize_t k = 0; list && k < PyList_GET_SIZE(list); ++k)
+            to.emplace_back(to_text(PyList_GET_ITEM(list, k)));
+    };
+    of.is_data = found("data");
+    of.is_itself = found("itself");
+    of.is_opaque = found("opaque");
+    of.unhashable = found("unhashable");
+    names("uncompared", of.uncompared);
+    names("unshown", of.unshown);
+    if (PyObject* name = found("qualname")) of.qualname = to_text(name);
 }
 
 }  // namespace
@@ -134,7 +136,7 @@ Thing Incoming::other(PyObject* o) {
     if (PyTuple_Check(o) && Py_TYPE(o)->tp_name == std::string_view("torch.Size"))
         return native::tuple_of(items(o), &native::size_class());
     if (PyAnySet_Check(o)) {
-        Thing out = native::new_set();
+        Thing out = native::new_set(PyFrozenSet_Check(o));
         for (const Thing& item : items(Object::take(PySequence_List(o)).get()))
             out.as<native::Dict>()->set(item.get(), Raw());
         return out;
@@ -167,7 +169,7 @@ Thing Incoming::other(PyObject* o) {
 const native::Class& Incoming::class_for(PyObject* o, std::vector<std::string> fields,
                                          bool is_tuple) {
     native::Class made{short_name(o), std::move(fields), is_tuple};
-    if (!is_tuple) find_equality(Py_TYPE(o), made);
+    if (!is_tuple) tell_class(Py_TYPE(o), made);
     const native::Class& of = state_.context->class_like(made);
     state_.classes[&of] = Object::borrow(reinterpret_cast<PyObject*>(Py_TYPE(o)));
     return of;
@@ -272,7 +274,9 @@ Object Outgoing::other(Raw r) {
         case Kind::Iterator: {
             const Thing items = native::list_of(native::all_of(r));
             Object made = list(items.get());
-            return r.is(Kind::Set) ? Object::take(PySet_New(made.get())) : made;
+            if (!r.is(Kind::Set)) return made;
+            return Object::take(r.as<native::Dict>()->frozen ? PyFrozenSet_New(made.get())
+                                                             : PySet_New(made.get()));
         }
         case Kind::Slice: {
             const auto* s = r.as<native::Slice>();
@@ -348,21 +352,20 @@ Object Outgoing::named_tuple(Raw r) {
 Object Outgoing::record(Raw r) {
     const auto* from = r.as<native::Record>();
     const Object type = class_for(*from->of, [&] {
-        if (from->of->is_data) {
-            auto names = [](const std::vector<std::string>& all) {
-                Object out = Object::take(PyList_New(0));
-                for (const std::string& name : all)
-                    checked(PyList_Append(out.get(), py_str(name).get()));
-                return out;
-            };
-            const native::Class& of = *from->of;
-            auto flag = [](bool is) { return Object::borrow(is ? Py_True : Py_False); };
-            return import_attr("weft.closing.loaded", "dataclass_of")
-                .call(py_str(of.name), names(of.fields), names(of.uncompared), flag(of.is_itself),
-                      flag(of.unhashable));
-        }
-        return Object::borrow(reinterpret_cast<PyObject*>(&PyType_Type))
-            .call(py_str(from->of->name), Object::take(PyTuple_New(0)), Object::take(PyDict_New()));
+        const native::Class& of = *from->of;
+        auto names = [](const std::vector<std::string>& all) {
+            Object out = Object::take(PyList_New(0));
+            for (const std::string& name : all)
+                checked(PyList_Append(out.get(), py_str(name).get()));
+            return out;
+        };
+        auto flag = [](bool is) { return Object::borrow(is ? Py_True : Py_False); };
+        const Object make =
+            import_attr("weft.closing.loaded", of.is_data ? "dataclass_of" : "class_of");
+        if (!of.is_data) return make.call(py_str(of.name), py_str(of.shown_name()));
+        return make.call(py_str(of.name), py_str(of.shown_name()), names(of.fields),
+                         names(of.uncompared), names(of.unshown), flag(of.is_itself),
+                         flag(of.is_opaque), flag(of.unhashable));
     });
     Object& made = made_[r.bits()];
     made =

@@ -5,6 +5,7 @@
 
 import builtins
 import collections
+import collections.abc
 import dataclasses
 import inspect
 import json
@@ -19,6 +20,10 @@ import weft
 from weft import _library_ops
 from weft.frontend.ir import Instr
 
+_GIVEN = {
+    "NoneType": type(None), "ellipsis": type(...), "iterator": collections.abc.Iterator,
+    "dict_keys": type({}.keys()), "dict_values": type({}.values()), "dict_items": type({}.items()),
+}  # fmt: skip
 BY_KEY = {
     "index": operator.index,
     "warn": lambda text, *_, **__: warnings.warn(text, stacklevel=2),
@@ -108,8 +113,9 @@ def signature_of(data, defaults):
     return inspect.Signature(sorted(params, key=lambda p: p.kind)), [p.name for p in params]
 
 
-def record_class(name, fields, data, itself=False, uncompared=(), unhashable=False):
+def record_class(name, fields, data=False, **told):
     """A class of records; objects of a class of that name are its instances."""
+    uncompared, unshown = told.get("uncompared", ()), told.get("unshown", ())
 
     class Meta(type):
         def __instancecheck__(cls, value):
@@ -125,16 +131,19 @@ def record_class(name, fields, data, itself=False, uncompared=(), unhashable=Fal
         return hash(tuple(values(self)))
 
     def show(self):
-        shown = ", ".join([f"{k}={getattr(self, k)!r}" for k in fields if hasattr(self, k)])
-        return f"{name}({shown})"
+        names = [k for k in fields if hasattr(self, k) and k not in unshown]
+        shown = ", ".join([f"{k}={getattr(self, k)!r}" for k in names])
+        return f"{type(self).__qualname__}({shown})"
 
     def same(self, other):
         return type(other).__name__ == name and values(self) == values(other)
 
-    methods = {"__repr__": show} if data else {}
-    if data and not itself:
+    methods = {"__qualname__": told.get("qualname", name)}
+    if data and not told.get("opaque"):
+        methods["__repr__"] = show
+    if data and not told.get("itself"):
         methods.update(__eq__=same, __hash__=hashed)
-    if unhashable:
+    if told.get("unhashable"):
         methods["__hash__"] = None
     return Meta(name, (), {"__init__": start, **methods})
 
@@ -172,6 +181,12 @@ class Packaged:
 
     def constant_set(self, v):
         return set(map(self.constant, v))
+
+    def constant_frozenset(self, v):
+        return frozenset(map(self.constant, v))
+
+    def constant_size(self, v):
+        return weft.Size(map(self.constant, v))
 
     def constant_list(self, v):
         return list(map(self.constant, v))
@@ -211,9 +226,9 @@ class Packaged:
         return BY_KEY.get(v) or getattr(builtins, v, None) or getattr(weft, v)
 
     def constant_type(self, v):
-        if v == "NoneType":
-            return type(None)
-        home = weft if v in ("Tensor", "dtype", "device") else builtins
+        if v in _GIVEN:
+            return _GIVEN[v]
+        home = weft if v in ("Tensor", "dtype", "device", "Size") else builtins
         home = {"LinAlgError": weft.linalg, "FrozenInstanceError": dataclasses}.get(v, home)
         return getattr(home, v)
 
@@ -235,8 +250,8 @@ class Packaged:
             if v.get("tuple"):
                 self.records[key] = collections.namedtuple(key, v["fields"])
             else:
-                told = {k: v[k] for k in ("itself", "uncompared", "unhashable") if k in v}
-                self.records[key] = record_class(key, v["fields"], v.get("data", False), **told)
+                told = {k: of for k, of in v.items() if k not in ("class", "fields")}
+                self.records[key] = record_class(key, v["fields"], **told)
         return self.records[key]
 
     def function(self, data):

@@ -60,6 +60,8 @@ def flat(value):
         return [x for pair in value.items() for x in flat(pair)]
     if isinstance(value, (tuple, list)):
         return [type(value).__name__, *(leaf for item in value for leaf in flat(item))]
+    if isinstance(value, (set, frozenset)):
+        return [type(value).__name__, value]
     return [value]
 
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import weft
 from weft import Tensor
-from weft.closing import known
-from weft.closing.close import is_descriptor, is_own, method_above, own_method
+from weft.closing import known, library
+from weft.closing.classes import is_descriptor, is_own, method_above, own_method
 from weft.closing.displays import Displays
 from weft.closing.errors import NeedsUnrolling, NotExportable
 from weft.closing.frame import Words, kind_of
@@ -80,6 +80,9 @@ class Attributes(Displays):
             return self.above(holder, name, self.computed_above, None)
         if name == "__class__":
             return self.call(Static(type), [holder], {})
+        if name in library.HINTS_OF_ATTRIBUTES and not self.closer.state.with_method(name):
+            reason = f"the attribute {name}, which no value of programs has"
+            raise NotExportable(reason, library.HINTS_OF_ATTRIBUTES[name])
         if isinstance(holder, Closure):
             raise NotExportable(f"the attribute {name} of an inner function")
         if name == "device":

@@ -7,6 +7,7 @@ import inspect
 import itertools
 import operator
 import types
+from collections import deque
 from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
@@ -14,16 +15,8 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.closing import known, library, ordering
-from weft.closing.close import (
-    Target,
-    dynamic_parts,
-    expect_no_hooks,
-    fields_of,
-    is_made,
-    is_record,
-    own_method,
-    unwrapped,
-)
+from weft.closing.classes import fields_of, is_made, is_record, own_method, unwrapped
+from weft.closing.close import Target, dynamic_parts, expect_no_hooks
 from weft.closing.errors import NotBound, NotExportable
 from weft.closing.frame import UNKNOWN, Words, kind_of, plain
 from weft.closing.loaded import LoadedEntry, numbers_of
@@ -203,11 +196,16 @@ class Calls(Making):
         if known.is_worked_out(value) and (made := self.now(value, args, words)) is not None:
             return made
         if (own := self.of_library(value)) is not None:
+            if args and isinstance(args[0], Static) and isinstance(args[0].value, deque):
+                args = [Static(tuple(args[0].value)), *args[1:]]  # that was there before
             if (made := self.arranged(value, args, words)) is not None:
                 return made
             made = self.call_function(own, args, words)
             return self.all_of_iterator(made) if library.gives_iterator(value) else made
         if isinstance(ref := known.as_constant(value), Ref):
+            if value is OSError and len(args) > 1:
+                reason = "an OSError with a number, by which Python makes another class of it"
+                raise NotExportable(reason, "give it a text alone")
             kind = "Tensor" if ref.name == "tensor" else ""
             return self.call_at_run(self.writer.constant(ref), args, words, kind)
         if isinstance(value, LoadedEntry):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from typing import Any
 
 import weft
@@ -163,6 +164,8 @@ class Displays(Frame):
             held = parts[1].value
             if isinstance(held, (dict, weft.nn.ModuleDict, weft.nn.ParameterDict)):
                 parts[1] = Static(tuple(held.keys()))
+            elif isinstance(held, collections.deque):
+                parts[1] = Static(tuple(held))
         elif instr.attr in ("in", "not in") and isinstance(parts[1], Items):
             if parts[1].kind is dict and not self.can_hold(parts[1]):
                 parts[1] = Static(tuple(parts[1].keys))

@@ -10,7 +10,8 @@ from typing import Any
 from weft import Tensor
 from weft.base.alias import home_name
 from weft.closing import library
-from weft.closing.close import Closer, Target, constant_key, is_record
+from weft.closing.classes import is_record
+from weft.closing.close import Closer, Target, constant_key
 from weft.closing.errors import NotExportable
 from weft.closing.package import NotAValue
 from weft.closing.values import (
@@ -184,7 +185,7 @@ class Frame:
 
     def iterator(self, value: Abstract) -> Dynamic:
         """What goes through a value once; of a set, another one."""
-        is_set = isinstance(value, Static) and isinstance(value.value, (set, frozenset))
+        is_set = isinstance(value, Static) and isinstance(value.value, set)
         function = self.writer.constant(Ref("type", "set") if is_set else Ref("builtin", "iter"))
         return Dynamic(self.made("call", (function, self.operand(value)), ()))
 

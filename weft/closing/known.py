@@ -7,9 +7,8 @@ import functools
 import math
 import operator
 import warnings
-from collections.abc import Callable, Iterable, Mapping, MutableSequence, Sequence, Sized
+from collections.abc import Callable
 from dataclasses import FrozenInstanceError
-from numbers import Complex, Integral, Number, Real
 from types import FunctionType
 from typing import Any
 
@@ -22,15 +21,15 @@ from weft.nn.warn import warn
 
 BUILTINS = frozenset(
     {
-        "abs", "all", "any", "bool", "chr", "dict", "divmod", "enumerate", "float", "hasattr",
-        "int", "isinstance", "len", "list", "max", "min", "ord", "pow", "print", "range", "repr",
-        "reversed", "round", "set", "sorted", "str", "sum", "tuple", "type", "zip",
+        "abs", "all", "any", "bool", "chr", "dict", "divmod", "enumerate", "float", "frozenset",
+        "hasattr", "int", "isinstance", "len", "list", "max", "min", "ord", "pow", "print", "range",
+        "repr", "reversed", "round", "set", "sorted", "str", "sum", "tuple", "type", "zip",
     }
 )  # fmt: skip
 TYPES: dict[Any, str] = {
     int: "int", float: "float", bool: "bool", complex: "complex", str: "str", tuple: "tuple",
-    list: "list", dict: "dict", set: "set", frozenset: "set", slice: "slice", range: "range",
-    type(None): "NoneType", Tensor: "Tensor", weft.nn.Parameter: "Tensor", weft.Size: "tuple",
+    list: "list", dict: "dict", set: "set", frozenset: "frozenset", slice: "slice", range: "range",
+    type(None): "NoneType", Tensor: "Tensor", weft.nn.Parameter: "Tensor", weft.Size: "Size",
     weft.dtype: "dtype", weft.device: "device",
 }  # fmt: skip
 # The exceptions that programs have (WEFT_NATIVE_ERRORS of src/native/errors.h).
@@ -43,13 +42,11 @@ ERRORS = frozenset(
         weft.linalg.LinAlgError, FrozenInstanceError,
     }
 )  # fmt: skip
-_ROWS: tuple[Any, ...] = (list, tuple, str, range)
-# Classes that stand for several, as far as programs have values of them.
-ABSTRACT: dict[Any, tuple[Any, ...]] = {
-    Sequence: _ROWS, MutableSequence: (list,), Mapping: (dict,), Sized: (*_ROWS, dict, set),
-    Iterable: (*_ROWS, dict, set, Tensor), Number: (int, float, bool, complex),
-    Complex: (int, float, bool, complex), Real: (int, float, bool), Integral: (int, bool),
-    object: (*_ROWS, dict, set, Tensor, int, float, bool, complex, type(None)),
+# Classes of values that no program makes by calling them.
+_GIVEN: dict[Any, str] = {
+    BaseException: "BaseException", bytes: "bytes", type(...): "ellipsis",
+    type(iter([])): "iterator", type({}.keys()): "dict_keys", type({}.values()): "dict_values",
+    type({}.items()): "dict_items",
 }  # fmt: skip
 _MATH = {
     name: getattr(math, name)
@@ -177,6 +174,16 @@ def as_constant(value: Any) -> Any:
     if (name := _FUNCTIONS.get(id(value), "")) and callable(value):
         return Ref("builtin", name)
     return str(value) if isinstance(value, weft.device) else value
+
+
+def kinds_of_values(kind: type) -> list[Ref]:
+    """The classes of programs' values that are a class or below it: of `Sequence` several."""
+    if kind in ERRORS:
+        return [Ref("type", kind.__name__)]
+    if kind in TYPES:  # it says itself what is below it
+        return [Ref("type", TYPES[kind])]
+    found = [name for one, name in {**TYPES, **_GIVEN}.items() if issubclass(one, kind)]
+    return [Ref("type", name) for name in dict.fromkeys(found)]
 
 
 def mode_of(scope: Any) -> Ref | None:

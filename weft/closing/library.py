@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft.closing import ordering
+from weft.closing.deques import Deque, deque
 
 
 def chain(*iterables: Iterable[Any]) -> list[Any]:
@@ -157,44 +158,6 @@ def reduce(function: Callable[..., Any], iterable: Iterable[Any], *initial: Any)
     return total
 
 
-def largest(values: Iterable[Any], key: Callable[..., Any], default: Any) -> Any:
-    """`max` with a default value."""
-    found = list(values)
-    return max(found, key=key) if found else default
-
-
-def least(values: Iterable[Any], key: Callable[..., Any], default: Any) -> Any:
-    """`min` with a default value."""
-    found = list(values)
-    return min(found, key=key) if found else default
-
-
-def total(values: Iterable[Any], start: Any) -> Any:
-    """`sum`."""
-    for value in values:
-        start = start + value
-    return start
-
-
-def any_of(values: Iterable[Any]) -> bool:
-    """`any`, by what objects say is true."""
-    for value in values:
-        if value:
-            return True
-    return False
-
-
-def all_of(values: Iterable[Any]) -> bool:
-    """`all`, likewise."""
-    for value in values:
-        if not value:
-            return False
-    return True
-
-
-BY_TRUTH = {"any": any_of, "all": all_of}
-
-
 def truncated(x: Any) -> int:
     """`math.trunc`."""
     if isinstance(x, (int, float)):
@@ -249,7 +212,7 @@ def deeply(x: Any, made: list[Any]) -> Any:
 
 def not_copied(x: Any, name: str) -> Any:
     """What cannot change, as it is."""
-    if x is None or isinstance(x, (int, float, complex, str, tuple, range, weft.dtype)):
+    if x is None or isinstance(x, (int, float, complex, str, tuple, frozenset, range, weft.dtype)):
         return x
     raise TypeError(
         f"[{name}] expected lists, dicts, sets, tuples, tensors or numbers in a saved program, got "
@@ -271,9 +234,16 @@ def repr_of_items(value: Any) -> str:
         return "[" + ", ".join(shown) + "]"
     if isinstance(value, set):
         return "{" + ", ".join(shown) + "}" if shown else "set()"
+    if isinstance(value, frozenset):
+        return "frozenset({" + ", ".join(shown) + "})" if shown else "frozenset()"
     if len(shown) == 1:
         return "(" + shown[0] + ",)"
     return "(" + ", ".join(shown) + ")"
+
+
+def from_behind(rows: Any) -> list[Any]:
+    """`reversed` of an object that has a length and items."""
+    return [rows[k] for k in range(len(rows) - 1, -1, -1)]
 
 
 def in_digits(x: Any, form: str) -> str:
@@ -294,115 +264,6 @@ def binary(x: Any) -> str:
 def octal(x: Any) -> str:
     """`oct`."""
     return in_digits(x, "#o")
-
-
-class Deque:
-    """`collections.deque`, as a list of its items."""
-
-    def __init__(self, iterable: Iterable[Any] = (), maxlen: int | None = None) -> None:
-        self.items: list[Any] = []
-        self.maxlen = maxlen
-        self.extend(iterable)
-
-    def append(self, x: Any) -> None:
-        self.items.append(x)
-        if self.maxlen is not None and len(self.items) > self.maxlen:
-            del self.items[0]
-
-    def appendleft(self, x: Any) -> None:
-        self.items.insert(0, x)
-        if self.maxlen is not None and len(self.items) > self.maxlen:
-            del self.items[-1]
-
-    def extend(self, iterable: Iterable[Any]) -> None:
-        for x in iterable:
-            self.append(x)
-
-    def extendleft(self, iterable: Iterable[Any]) -> None:
-        for x in iterable:
-            self.appendleft(x)
-
-    def pop(self) -> Any:
-        if not self.items:
-            raise IndexError("pop from an empty deque")
-        return self.items.pop()
-
-    def popleft(self) -> Any:
-        if not self.items:
-            raise IndexError("pop from an empty deque")
-        return self.items.pop(0)
-
-    def clear(self) -> None:
-        self.items.clear()
-
-    def copy(self) -> Any:
-        return Deque(self.items, self.maxlen)
-
-    def count(self, x: Any) -> int:
-        return self.items.count(x)
-
-    def index(self, x: Any) -> int:
-        for k in range(len(self.items)):
-            if self.items[k] is x or self.items[k] == x:
-                return k
-        raise ValueError(f"{x!r} is not in deque")
-
-    def insert(self, i: int, x: Any) -> None:
-        if self.maxlen is not None and len(self.items) >= self.maxlen:
-            raise IndexError("deque already at its maximum size")
-        self.items.insert(i, x)
-
-    def remove(self, value: Any) -> None:
-        if value not in self.items:
-            raise ValueError("deque.remove(x): x not in deque")
-        self.items.remove(value)
-
-    def reverse(self) -> None:
-        self.items.reverse()
-
-    def rotate(self, n: int = 1) -> None:
-        if self.items:
-            k = n % len(self.items)
-            self.items = self.items[len(self.items) - k :] + self.items[: len(self.items) - k]
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __iter__(self) -> Any:
-        return iter(self.items)
-
-    def place(self, key: int) -> int:
-        """The place of an item."""
-        if not isinstance(key, int):
-            raise TypeError(f"sequence index must be integer, not {type(key).__name__!r}")
-        if key >= len(self.items) or key < -len(self.items):
-            raise IndexError("deque index out of range")
-        return key
-
-    def __getitem__(self, key: int) -> Any:
-        return self.items[self.place(key)]
-
-    def __setitem__(self, key: int, value: Any) -> None:
-        self.items[self.place(key)] = value
-
-    def __delitem__(self, key: int) -> None:
-        del self.items[self.place(key)]
-
-    def __contains__(self, value: Any) -> bool:
-        return value in self.items
-
-    def __eq__(self, other: Any) -> bool:
-        return isinstance(other, Deque) and self.items == other.items
-
-    def __repr__(self) -> str:
-        if self.maxlen is None:
-            return f"deque({self.items!r})"
-        return f"deque({self.items!r}, maxlen={self.maxlen})"
-
-
-def deque(iterable: Iterable[Any] = (), maxlen: int | None = None) -> Any:
-    """`collections.deque`."""
-    return Deque(iterable, maxlen)
 
 
 class Finfo(NamedTuple):
@@ -549,9 +410,6 @@ def channels_last(t: Any, dims: int) -> Any:
     return t.permute(0, 2, 3, 4, 1).contiguous().permute(0, 4, 1, 2, 3)
 
 
-#: What stands for `max` and `min` with a key and a default value.
-EXTREMES: dict[str, Callable[..., Any]] = {"max": largest, "min": least}
-
 #: What stands for a function of Python's.
 FUNCTIONS: dict[Any, Callable[..., Any]] = {
     itertools.chain: chain, itertools.chain.from_iterable: from_iterable,
@@ -570,6 +428,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
 _FIELDS = "make the dict or tuple of its fields"
 #: What to write in the place of classes and functions that no program has.
 HINTS: dict[Any, str] = {
+    collections.deque: "keep a list in the Module, and make the deque in the function",
     collections.defaultdict: "use a dict and setdefault()",
     collections.Counter: "count in a dict: counts[k] = counts.get(k, 0) + 1",
     collections.ChainMap: "join the dicts: {**a, **b}",
@@ -584,6 +443,12 @@ HINTS: dict[Any, str] = {
 HINTS_OF_METHODS: dict[str, str] = {
     "move_to_end": "pop the key and set it again", "wait": "weft.jit.wait(future)",
     "most_common": "sort the items of the dict by their counts",
+}  # fmt: skip
+#: The same of attributes.
+HINTS_OF_ATTRIBUTES: dict[str, str] = {
+    "__mro__": "ask isinstance()", "__bases__": "ask isinstance()",
+    "__context__": "raise it from the other: __cause__", "__dict__": "name the attributes",
+    "__traceback__": "leave it to the caller",
 }  # fmt: skip
 
 

@@ -98,12 +98,30 @@ class _Moved:
 
 
 def dataclass_of(
-    name: str, fields: list[str], uncompared: list[str], is_itself: bool, unhashable: bool
+    name: str,
+    qualname: str,
+    fields: list[str],
+    uncompared: list[str],
+    unshown: list[str],
+    is_itself: bool,
+    is_opaque: bool,
+    unhashable: bool,
 ) -> type:
     """A class for objects of a dataclass that is not here, as results of a program."""
-    told = [
-        (field, Any, dataclasses.field(compare=field not in uncompared, default=None))
-        for field in fields
-    ]
+    told: list[Any] = []
+    for name_of in fields:
+        hidden: dict[str, Any] = {
+            "compare": name_of not in uncompared,
+            "repr": name_of not in unshown,
+        }
+        told.append((name_of, Any, dataclasses.field(default=None, **hidden)))
     hashed = not unhashable and not is_itself
-    return dataclasses.make_dataclass(name, told, eq=not is_itself, unsafe_hash=hashed)
+    return dataclasses.make_dataclass(
+        name, told, namespace={"__qualname__": qualname}, repr=not is_opaque,
+        eq=not is_itself, unsafe_hash=hashed,
+    )  # fmt: skip
+
+
+def class_of(name: str, qualname: str) -> type:
+    """The same of other objects."""
+    return type(name, (), {"__qualname__": qualname})

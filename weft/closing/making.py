@@ -16,7 +16,7 @@ from weft import Tensor
 from weft.base.modes import _Mode
 from weft.closing import known, library
 from weft.closing.attributes import Attributes
-from weft.closing.close import fields_of, is_made, is_record, shared_by
+from weft.closing.classes import fields_of, is_made, is_record, shared_by
 from weft.closing.errors import NotBound, NotExportable
 from weft.closing.frame import Words
 from weft.closing.values import Abstract, Dynamic, Static

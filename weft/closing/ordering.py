@@ -1,5 +1,5 @@
-"""Comparisons of what may be, or hold, objects that say themselves what they are equal to or less
-than, in what programs can say: `==`, `<`, what sorts and searches by them, heaps.
+"""What asks objects that say themselves what they are equal to, less than, true or added to, in
+what programs can say: `==`, `<`, what sorts, searches and adds by them, heaps.
 
 `library` has the functions of Python's library that go by none.
 """
@@ -112,6 +112,41 @@ def largest_of(iterable: Iterable[Any], *, key: Any = None) -> Any:
         if value > best if key is None else key(value) > key(best):
             best = value
     return best
+
+
+def largest_or(values: Iterable[Any], *, key: Any = None, default: Any) -> Any:
+    """`max` with a default value."""
+    found = list(values)
+    return max(found, key=key) if found else default
+
+
+def least_or(values: Iterable[Any], *, key: Any = None, default: Any) -> Any:
+    """`min` with a default value."""
+    found = list(values)
+    return min(found, key=key) if found else default
+
+
+def total(values: Iterable[Any], start: Any) -> Any:
+    """`sum`."""
+    for value in values:
+        start = start + value
+    return start
+
+
+def any_of(values: Iterable[Any]) -> bool:
+    """`any`, by what objects say is true."""
+    for value in values:
+        if value:
+            return True
+    return False
+
+
+def all_of(values: Iterable[Any]) -> bool:
+    """`all`, likewise."""
+    for value in values:
+        if not value:
+            return False
+    return True
 
 
 def first_unlike(one: Any, other: Any, sign: str) -> int:
@@ -293,6 +328,12 @@ BY_EQUALITY: dict[str, Callable[..., Any]] = {
 IN_ORDER: dict[str, Callable[..., Any]] = {
     "sorted": in_order, "max": largest_of, "min": least_of,
 }  # fmt: skip
+
+#: Of `max` and `min` with a default value.
+EXTREMES: dict[str, Callable[..., Any]] = {"max": largest_or, "min": least_or}
+
+#: What stands for those that go by truth, where objects say themselves what is true.
+BY_TRUTH: dict[str, Callable[..., Any]] = {"any": any_of, "all": all_of}
 
 #: What stands for comparisons, and for those of lists and tuples.
 COMPARES: dict[str, Callable[..., Any]] = {

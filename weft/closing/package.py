@@ -21,6 +21,11 @@ from weft.closing.values import Ref
 FORMAT = 1
 
 
+_OF_ITEMS: dict[type, str] = {
+    tuple: "tuple", list: "list", weft.Size: "size", set: "set", frozenset: "frozenset",
+}  # fmt: skip
+
+
 class NotAValue(Exception):
     """A constant that no program can hold: a Module, a function of Python's."""
 
@@ -138,10 +143,8 @@ class Package:
             return {"float": number(value)}
         if kind is complex:
             return {"complex": [number(value.real), number(value.imag)]}
-        if kind in (tuple, list, weft.Size):
-            return {"list" if kind is list else "tuple": [self.constant(item) for item in value]}
-        if kind in (set, frozenset):
-            return {"set": [self.constant(item) for item in value]}
+        if kind in _OF_ITEMS:
+            return {_OF_ITEMS[kind]: [self.constant(item) for item in value]}
         if kind is dict:
             return {"dict": [[self.constant(k), self.constant(v)] for k, v in value.items()]}
         if kind is slice:
@@ -182,6 +185,8 @@ def value_of(told: Any, tensors: Mapping[str, Tensor]) -> Any:
             return complex(*map(float, value))
         case "tuple":
             return tuple(value_of(v, tensors) for v in value)
+        case "size":
+            return weft.Size(value)
         case "list":
             return [value_of(v, tensors) for v in value]
         case "dict":

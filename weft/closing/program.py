@@ -10,16 +10,8 @@ from typing import Any
 
 import weft
 from weft.closing import known
-from weft.closing.close import (
-    Again,
-    Closer,
-    State,
-    Target,
-    expect_no_hooks,
-    is_record,
-    own_method,
-    unwrapped,
-)
+from weft.closing.classes import is_record, own_method, unwrapped
+from weft.closing.close import Again, Closer, State, Target, expect_no_hooks
 from weft.closing.errors import NotExportable
 from weft.closing.package import Package
 from weft.closing.values import Ref, Static

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import dataclasses
 import inspect
 import string
@@ -10,7 +11,7 @@ from typing import Any
 
 from weft.closing import known, library, ordering
 from weft.closing.calls import Calls
-from weft.closing.close import ByFields, fields_of, is_frozen, method_of_class
+from weft.closing.classes import ByFields, fields_of, is_frozen, method_of_class, shown_fields
 from weft.closing.errors import NotExportable
 from weft.closing.frame import Words, kind_of
 from weft.closing.values import Abstract, Dynamic, Items, Pack, Ref, Static
@@ -19,7 +20,7 @@ from weft.frontend.ir import Instr
 # Special methods that no program asks for.
 _NOT_ASKED = ("__setattr__", "__getattribute__", "__delattr__", "__hash__")
 _TEXT = ("__str__", "__repr__")
-_HOLDERS = (list, tuple, dict, set)
+_HOLDERS = (list, tuple, dict, set, frozenset)
 _LISTS = Static((Ref("type", "list"), Ref("type", "tuple")))
 _ROWS = Static((*_LISTS.value, Ref("type", "dict")))
 _CONVERSIONS: dict[str, tuple[str, ...]] = {
@@ -28,7 +29,8 @@ _CONVERSIONS: dict[str, tuple[str, ...]] = {
     "reversed": ("__reversed__",),
 }  # fmt: skip
 _GO_THROUGH = {
-    "enumerate", "zip", "set", "sum", "sorted", "min", "max", "any", "all", "list", "tuple", "dict",
+    "enumerate", "zip", "set", "frozenset", "sum", "sorted", "min", "max", "any", "all", "list",
+    "tuple", "dict",
 }  # fmt: skip
 
 
@@ -218,6 +220,8 @@ class Records(Calls):
 
     def method(self, holder: Abstract, name: str, args: list[Abstract], words: Words) -> Abstract:
         """`index`, `count` and `remove` of lists and tuples ask objects, as `in` does."""
+        if name == "encode" and not self.have([holder], "encode"):
+            args, words = self.in_utf8(args, words), {}
         function = ordering.BY_EQUALITY.get(name)
         rows = not isinstance(holder, Static) or isinstance(holder.value, (list, tuple))
         if not function or not args or words or not rows or kind_of(holder) == "Tensor":
@@ -353,11 +357,7 @@ class Records(Calls):
                 lambda: self.of_run(otherwise, args),
             )
 
-        made = [
-            (kind, None)
-            for kind in self.closer.state.records.values()
-            if dataclasses.is_dataclass(kind) and not method_of_class(kind, "__repr__")
-        ]
+        made = [(kind, None) for kind in self.closer.state.that_show()]
 
         def of_fields() -> Abstract:
             return self.of_record(value, made, lambda k, _: self.fields_shown(k, value), others)
@@ -368,12 +368,10 @@ class Records(Calls):
     def fields_shown(self, kind: type, value: Abstract) -> Abstract:
         """The text that dataclasses make, of fields that say themselves what they are."""
         parts: list[Abstract] = []
-        for field in dataclasses.fields(kind):
-            if field.repr:
-                parts.append(Static(f"{', ' if parts else ''}{field.name}="))
-                text = self.call_function(library.text_of, [self.attribute(value, field.name)], {})
-                parts.append(text)
-        parts = [Static(f"{kind.__qualname__.rpartition('.')[2]}("), *parts, Static(")")]
+        for name in shown_fields(kind) or ():
+            parts.append(Static(f"{', ' if parts else ''}{name}="))
+            parts.append(self.call_function(library.text_of, [self.attribute(value, name)], {}))
+        parts = [Static(f"{kind.__qualname__}("), *parts, Static(")")]
         return Dynamic(self.made("join", tuple(map(self.operand, parts))))
 
     def shown(self, value: Abstract, convert: str) -> Abstract | None:
@@ -466,6 +464,20 @@ class Records(Calls):
                 return made
         return super().method_of(holder, name, args, words)
 
+    def in_utf8(self, args: list[Abstract], words: Words) -> list[Abstract]:
+        """The arguments of `text.encode(…)`, of which programs know one encoding; no text is an
+        error in it."""
+        name = args[0] if args else words.get("encoding", Static("utf-8"))
+        if not isinstance(name, Static):
+            return args
+        try:
+            is_known = codecs.lookup(name.value).name == "utf-8"
+        except LookupError:
+            is_known = False
+        if not is_known:
+            raise NotExportable(f"encode() in {name.value!r}", "encode in UTF-8")
+        return []
+
     # ---- items
 
     def gone_through(self, value: Abstract) -> Abstract:
@@ -494,18 +506,16 @@ class Records(Calls):
         """Builtins that compare, add or ask for the truth of what may be records: as Python's own
         would."""
         state = self.closer.state
-        if name in library.BY_TRUTH and any(map(state.with_method, ("__bool__", "__len__"))):
-            return self.call_function(library.BY_TRUTH[name], args, {})
+        if name in ordering.BY_TRUTH and any(map(state.with_method, ("__bool__", "__len__"))):
+            return self.call_function(ordering.BY_TRUTH[name], args, {})
         adds, compares = ((f"__{n}__", f"__{o}__") for n, o in (("add", "radd"), ("lt", "gt")))
         if name == "sum" and any(map(state.with_method, adds)):
             start = args[1] if len(args) > 1 else words.get("start", Static(0))
-            return self.call_function(library.total, [args[0], start], {})
+            return self.call_function(ordering.total, [args[0], start], {})
         if name in ordering.IN_ORDER and any(map(state.with_method, compares)):
             rows = args[0] if len(args) == 1 else Items(list, list(args))
-            given = dict(words) if name == "sorted" or "default" not in words else None
-            if given is None:
-                raise NotExportable(f"{name}() of objects with a default value")
-            return self.call_function(ordering.IN_ORDER[name], [rows], given)
+            of = ordering.EXTREMES if "default" in words else ordering.IN_ORDER
+            return self.call_function(of[name], [rows], words)
         return None
 
 

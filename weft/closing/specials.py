@@ -7,7 +7,8 @@ import dataclasses
 import functools
 import operator
 import types
-from collections.abc import Callable
+import typing
+from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass
 from typing import Any
 
@@ -15,11 +16,11 @@ import weft
 from weft import Tensor
 from weft.autograd._missing import without_derivative
 from weft.base.device import expect_cpu
-from weft.closing import known, library
-from weft.closing.close import fields_of, is_record
+from weft.closing import known, library, ordering
+from weft.closing.classes import fields_of, is_record, method_of_class
 from weft.closing.control import while_loop
 from weft.closing.errors import NotExportable
-from weft.closing.frame import Words, is_fresh, kind_of, with_reads
+from weft.closing.frame import Words, is_fresh, kind_of, plain, with_reads
 from weft.closing.records import Records
 from weft.closing.values import (
     Abstract,
@@ -46,6 +47,9 @@ class Specials(Records):
     def special(self, function: Any, args: list[Abstract], words: Words) -> Abstract | None:
         """What a function gives that is known here by itself; None: a run has to call it."""
         name, given = known.builtin_name(function), args
+        if name in ordering.IN_ORDER and plain(words.get("key", Static(0))) is None:
+            words = {word: value for word, value in words.items() if word != "key"}
+            return self.call(Static(function), args, words)
         if name:
             args = self.items_of(name, args)
             if (made := self.in_records(name, args, words)) is not None:
@@ -124,43 +128,33 @@ class Specials(Records):
 
     def special_isinstance(self, args: list[Abstract], words: Words) -> Abstract | None:
         value, kinds = args
-        if isinstance(kinds, Static):
-            if isinstance(value, Static):
-                return Static(isinstance(value.value, kinds.value))
-            of = {Pack: (), Closure: types.FunctionType}.get(type(value))
-            if of is not None:
-                return Static(isinstance(of, kinds.value) if of == () else False)
-            names = kinds.value if isinstance(kinds.value, tuple) else (kinds.value,)
-            if collections.OrderedDict in names and dict not in names:
-                reason = "isinstance() of OrderedDict, which is a dict in programs"
-                raise NotExportable(reason, "ask for dict")
-            if isinstance(value, Dynamic) and value.kind == "Tensor":
-                return Static(Tensor in names)
-            if not any(map(self.class_as_value, names)):
-                return Static(False)
-            return self.call_at_run(
-                self.writer.constant(Ref("builtin", "isinstance")),
-                [
-                    value,
-                    Static(tuple(kind for name in names for kind in self.class_as_value(name))),
-                ],
-                {},
-            )
-        return None
+        if not isinstance(kinds, Static):
+            return None
+        if isinstance(value, Static):
+            return Static(isinstance(value.value, kinds.value))
+        names = list(kinds_in(kinds.value))
+        if object in names:
+            return Static(True)
+        if isinstance(value, Pack):
+            return Static(any(issubclass(tuple, name) for name in names))
+        if isinstance(value, Closure):
+            return Static(any(issubclass(types.FunctionType, name) for name in names))
+        if collections.OrderedDict in names and dict not in names:
+            reason = "isinstance() of OrderedDict, which is a dict in programs"
+            raise NotExportable(reason, "ask for dict")
+        if isinstance(value, Dynamic) and value.kind == "Tensor":
+            return Static(any(issubclass(Tensor, name) for name in names))
+        of = tuple(kind for name in names for kind in self.class_as_value(name))
+        return self.of_run("isinstance", [value, Static(of)]) if of else Static(False)
 
-    def class_as_value(self, kind: Any) -> list[Any]:
+    def class_as_value(self, kind: type) -> list[Ref]:
         """The classes of values that instances of a class can be; none of what no program makes."""
         kind = library.CLASSES.get(kind, kind)
-        if kind in known.ABSTRACT:
-            return [known.as_constant(one) for one in known.ABSTRACT[kind]]
-        made = known.as_constant(kind)
-        if isinstance(made, Ref):
-            return [made]
-        if isinstance(kind, type) and is_record(kind):
-            state = self.closer.state
+        state = self.closer.state
+        if is_record(kind):
             state.record(kind)
-            return [state.record(one) for one in state.kinds_of(kind)]
-        return []
+        records = [state.record(one) for one in state.kinds_of(kind)]
+        return [*known.kinds_of_values(kind), *records]
 
     def special_len(self, args: list[Abstract], words: Words) -> Abstract | None:
         items = self.known_items(args[0]) if isinstance(args[0], (Pack, Items)) else None
@@ -215,7 +209,27 @@ class Specials(Records):
 
     def special_reversed(self, args: list[Abstract], words: Words) -> Abstract | None:
         listed = self._listed(args)
-        return None if listed is None else Pack(tuple(reversed(listed[0])))
+        if listed is not None:
+            return Pack(tuple(reversed(listed[0])))
+        rows = self.closer.state.with_method("__getitem__")
+        sized = [(kind, f) for kind, f in rows if method_of_class(kind, "__len__")]
+        own = [kind for kind, _ in self.special_methods(args[0], "__reversed__")]
+        found = [(kind, f) for kind, f in sized if kind not in own]
+        if not own and (not found or not self.special_methods(args[0], "__getitem__")):
+            return None
+
+        def plainly() -> Abstract:
+            return self.of_run("reversed", args)
+
+        def in_rows() -> Abstract:
+            return self.of_record(
+                args[0],
+                found,
+                lambda *_: self.iterator(self.call_function(library.from_behind, args, {})),
+                plainly,
+            )
+
+        return self.by_class(args[0], "__reversed__", [], in_rows)
 
     def special_list(self, args: list[Abstract], words: Words) -> Abstract | None:
         if not args:
@@ -268,7 +282,7 @@ class Specials(Records):
         first: list[Abstract] | None = None
         if isinstance(of, KnownIterator) and of.loops == len(self.loops) and not of.asked:
             of.asked, first = True, of.items
-        elif is_fresh(args[0]) and not isinstance(of, (set, frozenset)):
+        elif is_fresh(args[0]) and not isinstance(of, set):
             first = self.known_items(args[0])  # it has no name: nobody asks it again
         if first is not None and (first := first[:1] or args[1:]):
             return first[0]
@@ -312,13 +326,12 @@ class Specials(Records):
 
     def by_key(self, args: list[Abstract], words: Words, name: str) -> Abstract | None:
         """`sorted`, `max` and `min` with a key: what it gives is computed before."""
-        key = words.get("key")
-        if key is None or isinstance(key, Static) and key.value is None:
+        if (key := words.get("key")) is None:
             return None
         if set(words) - {"key", "reverse", "default"}:
             raise NotExportable(f"{name}() with other arguments than it has")
         if "default" in words:
-            return self.call_function(library.EXTREMES[name], args, words)
+            return self.call_function(ordering.EXTREMES[name], args, words)
         # the key and what compares both go through them
         kind = self.writer.constant(Ref("type", "list"))
         values = self.packed(args) if len(args) > 1 else args[0]
@@ -340,6 +353,23 @@ class Specials(Records):
 
         message = "replace() should be called on dataclass instances"
         return self.of_record(one, kinds, another, lambda: self.raised(TypeError, message))
+
+
+def kinds_in(kinds: Any) -> Iterator[type]:
+    """The classes that the second argument of `isinstance` names."""
+    if isinstance(kinds, tuple):
+        for one in kinds:
+            yield from kinds_in(one)
+    elif isinstance(kinds, types.UnionType) or typing.get_origin(kinds) is typing.Union:
+        yield from kinds_in(typing.get_args(kinds))
+    elif isinstance(kinds, type):
+        yield kinds
+    elif kinds is None:
+        yield type(None)
+    elif isinstance(typing.get_origin(kinds), type) and not typing.get_args(kinds):
+        yield typing.get_origin(kinds)  # typing.List
+    else:
+        raise NotExportable(f"isinstance() of {kinds!r}", "name classes")
 
 
 def _einsum(walk: Specials, args: list[Abstract], words: Words) -> Abstract | None:

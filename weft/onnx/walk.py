@@ -150,7 +150,7 @@ class Walk(Verbs):
                 return float(v)
             case "complex":
                 return complex(*map(float, v))
-            case "tuple":
+            case "tuple" | "size":
                 return tuple(map(self.constant, v))
             case "list":
                 return list(map(self.constant, v))
@@ -170,6 +170,8 @@ class Walk(Verbs):
                 return self.objects[v]
             case "record":
                 return Callee("record", (v["class"], tuple(v["fields"])))
+            case "type" if v == "Size":  # which tuples are here
+                return Callee("type", "tuple")
         return Callee(kind, v)
 
     def weight(self, name: str) -> Held:
