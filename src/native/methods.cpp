@@ -114,7 +114,8 @@ Thing dict_view(Host&, const Given& g) {
     throw Raised{make_error(types::KeyError, std::move(args))};
 }
 Thing dict_pop(Host&, const Given& g) {
-    if (Thing out = dict(g).take(g.args[1])) return out;
+    if (dict(g).size)  // CPython asks no hash of an empty one
+        if (Thing out = dict(g).take(g.args[1])) return out;
     if (g.n > 2) return Thing::borrow(g.args[2]);
     no_key(g.args[1]);
 }

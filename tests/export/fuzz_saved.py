@@ -79,7 +79,7 @@ class Drawn(Draw):
         "test": (
             "(<int> < <int>)", "(<int> <= <int> < <int>)", "(<int> == <int>)", "(<any> is None)",
             "(<int> in <list>)", "(<int> not in <dict>)", "(<str> in <str>)", "not <any>",
-            "(<test> and <test>)", "(<test> or <test>)", "(<any> == <any>)", "any(<generator>)",
+            "(<test> and <test>)", "(<test> or <test>)", "(<any> == <any>)", "any([*<generator>])",
             "isinstance(<box>, Deep)", "isinstance(<any>, (int, Pair))", "(<pair> < <pair>)",
             "(<pair> == <pair>)", "(<list> < <list>)", "(<tuple> <= <tuple>)", "<list>", "<deque>",
             "(Num(<int>) < Num(<int>))", "(Num(<int>) == <any>)", "(<pair> in [<pair>])",

@@ -201,9 +201,38 @@ def backwards(n):
     return rows, list(reversed([n, 1])), next(reversed(Rows([n, 2])))
 
 
+def iterators_are_no_lists(xs):
+    """They were the lists that stand for them."""
+    told = 1 if (x for x in xs) else 2, not (x for x in xs), bool(map(abs, xs))
+    same = (x for x in xs) == xs, isinstance((x for x in xs), list), isinstance(map(abs, xs), tuple)
+    shown = str(x for x in xs)[:1], f"{map(abs, xs)}"[:1], type(x for x in xs).__name__ == "list"
+    raised = []
+    try:
+        len(x for x in xs)
+    except TypeError:
+        raised.append("len")
+    try:
+        map(abs, xs)[0]
+    except TypeError:
+        raised.append("[0]")
+    try:
+        filter(None, xs) + [1]
+    except TypeError:
+        raised.append("+")
+    try:
+        (x for x in xs).append(1)
+    except AttributeError:
+        raised.append("append")
+    return told, same, shown, raised, [*(x for x in xs)], max(x for x in xs), 2 in map(abs, xs)
+
+
 def percent(v, key):
     texts = "%c|%5c|%-3c|" % (v, v, v), "%(a)s %(b)05.1f%%" % {"a": v, "b": 2}, "%a" % "\u00e4"
     return texts, "%(k)s %(k)r" % {key: v}
+
+
+def popped_of_none(d):
+    return d.pop([], "default"), d.pop([])
 
 
 def characters(v):
@@ -259,7 +288,9 @@ CASES = [
     (deques, [(1,), (5,)]),
     (deques_that_were_there, [(2,), (7,)]),
     (backwards, [(1,)]),
+    (iterators_are_no_lists, [([1, 2],)]),
     (percent, [(65, "k"), (66, "a(b)c"), ("x", ""), ([1], "k"), (1.5, "k")]),
+    (popped_of_none, [({},), ({1: 2},)]),
     (characters, [(0x20AC,), (-1,), ("ab",), (2**40,), (True,)]),
     (encoded, [("a\u00e4",), ("",)]),
     (views, [({1: 1, 2: 3}, 1), ({2: 1}, 1), ({}, 4)]),

@@ -70,6 +70,7 @@ class Attributes(Displays):
 
     def attribute(self, holder: Abstract, name: str) -> Abstract:
         """What `holder.name` is."""
+        holder = self.unread(holder)
         if isinstance(holder, Static) and not isinstance(holder.value, Tensor):
             return self.attribute_of(holder.value, name)
         if isinstance(holder, Static) and name in self.folded(holder.value):
@@ -303,6 +304,7 @@ class Attributes(Displays):
 
     def item(self, holder: Abstract, key: Abstract) -> Abstract:
         """What `holder[key]` is."""
+        holder = self.unread(holder)
         if isinstance(holder, (Pack, Items)) and isinstance(key, Static):
             found = self.known_item(holder, key.value)
             if found is not None:

@@ -6,7 +6,6 @@ import contextlib
 from collections.abc import Iterable, Set
 from typing import Any
 
-from weft import Tensor
 from weft.closing import known
 from weft.closing.errors import NotExportable
 from weft.closing.frame import MOST_ITEMS, Env, Loop, Register, same
@@ -33,16 +32,8 @@ _FILLS = {"append", "extend", "add", "put", "insert", "update", "merge"}
 class Branches(Specials):
     """The part of `Walk` that knows regions."""
 
-    def truth(self, value: Abstract) -> bool | None:
-        """Whether a value holds, if that is known."""
-        if isinstance(value, (Pack, Items)):
-            return bool(value.items)
-        if isinstance(value, Static) and not isinstance(value.value, Tensor):
-            return bool(value.value)
-        return True if isinstance(value, Closure) else None
-
     def verb_if(self, instr: Instr) -> bool | None:
-        cond = self.read(instr.operands[0])
+        cond = self.unread(self.read(instr.operands[0]))
         truth = self.truth(cond)
         if truth is not None:
             return self.body(instr.regions[0 if truth else 1])

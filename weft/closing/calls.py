@@ -387,6 +387,7 @@ class Calls(Making):
 
     def method(self, holder: Abstract, name: str, args: list[Abstract], words: Words) -> Abstract:
         """What `holder.name(…)` gives."""
+        holder = self.unread(holder)
         if isinstance(holder, Choice):
             return self.choose(holder, lambda option: self.method(option, name, args, words))
         if name == "__class__":

@@ -114,7 +114,7 @@ class Displays(Frame):
         self.give(instr, "slice", tuple(map(self.operand, parts)))
 
     def verb_binary(self, instr: Instr) -> None:
-        parts = [self.read(o) for o in instr.operands]
+        parts = [self.unread(self.read(o)) for o in instr.operands]
         items = [p.items for p in parts if isinstance(p, Pack)]
         if instr.attr == "+" and len(items) == 2:
             self.assign(instr.outs[0], Pack((*items[0], *items[1])))
@@ -137,7 +137,7 @@ class Displays(Frame):
             self.operate(instr, parts, known.SPECIAL[instr.attr], kind_of(parts[0]))
 
     def verb_unary(self, instr: Instr) -> None:
-        part = self.read(instr.operands[0])
+        part = self.unread(self.read(instr.operands[0]))
         if instr.attr == "not" and isinstance(part, Pack):
             self.assign(instr.outs[0], Static(not part.items))
         elif not self.worked_out(instr, [part], known.UNARY[instr.attr]):
@@ -169,7 +169,9 @@ class Displays(Frame):
         elif instr.attr in ("in", "not in") and isinstance(parts[1], Items):
             if parts[1].kind is dict and not self.can_hold(parts[1]):
                 parts[1] = Static(tuple(parts[1].keys))
-        if instr.attr in ("in", "not in") and self.special_methods(parts[1], "__contains__"):
+        if instr.attr not in ("in", "not in"):
+            parts = list(map(self.unread, parts))
+        elif self.special_methods(parts[1], "__contains__"):
             return self.contained(instr, parts)
         if not self.worked_out(instr, parts, known.COMPARE[instr.attr]):
             self.operate(instr, parts, known.SPECIAL_COMPARE.get(instr.attr, ""))
@@ -190,6 +192,14 @@ class Displays(Frame):
     def found_in(self, parts: list[Abstract]) -> Abstract:
         """Whether a value of another kind has one."""
         raise NotImplementedError
+
+    def truth(self, value: Abstract) -> bool | None:
+        """Whether a value holds, if that is known."""
+        if isinstance(value, (Pack, Items)):
+            return bool(value.items)
+        if isinstance(value, Static) and not isinstance(value.value, Tensor):
+            return bool(value.value)
+        return True if isinstance(value, Closure) else None
 
     def truth_of(self, value: Abstract) -> Abstract:
         """What says whether a value holds: a number or length of a record's own, else itself."""

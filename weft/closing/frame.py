@@ -371,6 +371,12 @@ class Frame:
                 self.env[register] = out
         return out
 
+    def unread(self, value: Abstract) -> Abstract:
+        """A value for what does not go through it: what stands for an iterator is one there, no
+        list."""
+        is_set = isinstance(value, Static) and isinstance(value.value, set)
+        return self.lasting(value) if is_fresh(value) and not is_set else value
+
     def kept(self, part: Abstract) -> Abstract:
         """The same of what outlives its statement, as temporaries do not."""
         if isinstance(part, Dynamic) and part.register in self.homes and not is_fresh(part):

@@ -340,9 +340,11 @@ class Records(Calls):
         self, args: list[Abstract], words: Words, names: tuple[str, ...]
     ) -> Abstract | None:
         """What a record says it is shown as, also in a list, tuple, dict or set."""
-        if not args or not self.have(args[:1], *names):
+        if not args:
             return None
-        value, otherwise = args[0], "str" if len(names) > 1 else "repr"
+        value, otherwise = self.unread(args[0]), "str" if len(names) > 1 else "repr"
+        if not self.have([value], *names):
+            return None if value is args[0] else self.of_run(otherwise, [value])
         if isinstance(value, (Pack, Items)):
             return self.call_function(library.repr_of_items, [Dynamic(self.operand(value))], {})
 
@@ -407,8 +409,9 @@ class Records(Calls):
         return self.formatted(value, spec, "")
 
     def verb_format(self, instr: Instr) -> None:
-        value, spec = (self.read(o) for o in instr.operands)
-        if self.have([value], "__format__", *_TEXT):
+        given, spec = (self.read(o) for o in instr.operands)
+        value = self.unread(given)
+        if value is not given or self.have([value], "__format__", *_TEXT):
             return self.settle(instr, self.formatted(value, spec, instr.attr))
         super().verb_format(instr)
 

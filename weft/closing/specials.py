@@ -127,7 +127,7 @@ class Specials(Records):
         )
 
     def special_isinstance(self, args: list[Abstract], words: Words) -> Abstract | None:
-        value, kinds = args
+        value, kinds = self.unread(args[0]), args[1]
         if not isinstance(kinds, Static):
             return None
         if isinstance(value, Static):
@@ -157,6 +157,7 @@ class Specials(Records):
         return [*known.kinds_of_values(kind), *records]
 
     def special_len(self, args: list[Abstract], words: Words) -> Abstract | None:
+        args = [self.unread(args[0])]
         items = self.known_items(args[0]) if isinstance(args[0], (Pack, Items)) else None
         if items is not None:
             return Static(len(items))
@@ -261,6 +262,7 @@ class Specials(Records):
     def special_type(self, args: list[Abstract], words: Words) -> Abstract | None:
         if len(args) != 1:
             raise NotExportable("a class that is made")
+        args = [self.unread(args[0])]
         if isinstance(args[0], Static):
             return Static(type(args[0].value))
         if isinstance(args[0], (Pack, Items)):
@@ -294,6 +296,8 @@ class Specials(Records):
         )
 
     def special_bool(self, args: list[Abstract], words: Words) -> Abstract | None:
+        if args and (holds := self.truth(self.unread(args[0]))) is not None:
+            return Static(holds)
         if not self.have(args[:1], "__bool__", "__len__"):
             return None
         return self.of_run("bool", [self.truth_of(args[0])])
