@@ -84,6 +84,89 @@ def test_what_is_cut_off_of_a_free_size_may_be_less(f: Callable[[Any], Any]) -> 
         assert got.tolist() == expected.tolist(), rows
 
 
+# Cuts of rows and columns that are free, and at values that are read; w has 8 rows and 3 columns.
+DRAWN = [
+    "x[a : a + 1]", "x[: a + 2]", "x[a:]", "x[-a:]", "x[b - a - 1 : n // 2]", "x[:1]", "x[-1:]",
+    "x[::3]", "x[1 : n - 1 : 2]", "x[n - 1 :]", "x[max(n - 2, 0) :]", "x[: min(a, n)]",
+    "w[a : a + 1]", "w[:, a : a + 2]", "w[: a - 3]", "w[min(a, n) : min(a, n) + 1]", "w[:, : n]",
+    "w[n : n + 2]", "w[:, -n:]", "x[a : a + 1].squeeze(0)", "w[:, a : a + 1].squeeze(1)",
+    "x[:1].squeeze()", "x[:-2:3].squeeze(0)", "x.narrow(0, n // 2, n - n // 2)",
+    "w.narrow(0, a, 2)", "w.narrow(1, 0, min(a, 3))", "w.chunk(3)[-1][a:]", "w.split(3)[1][:n]",
+    "x.split([n // 2, n - n // 2])[0]", "w.split([a, 8 - a])[1]", "x.select(1, 1)[a:]",
+    "x.diagonal()", "x.diagonal(1)", "x[: a + 1].diagonal(-1)", "x[x[:, 0] > 3]", "x[x > 3]",
+    "weft.cat([x, x[:1]])", "weft.cat([w[a : a + 1, :2], x[:2]])", "w[weft.arange(min(n, 4))]",
+    "weft.zeros(a + 2, 2)", "weft.ones(max(a, 1), n)", "weft.arange(n + a)",
+    "x.unsqueeze(0)[:, a:]", "x[:, None][: a + 1]", "x[:1].expand(2, 2)",
+    "weft.nn.functional.one_hot(x[:, 0].long() // 3)", "w.repeat_interleave(k.abs().repeat(4), 0)",
+    "x.view(n, 2)[1:].reshape(-1)",
+]  # fmt: skip
+READ = "v.shape[0], len(v), v.numel(), v.dim(), v * 2, v.sum(0) / v.shape[0], turns(v), below(v)"
+
+
+def turns(v: Any) -> Any:
+    total = weft.zeros(())
+    for i in range(v.shape[0]):
+        total = total + i + v[i].sum()
+    return total
+
+
+def below(v: Any) -> Any:
+    return v.sum() * 5 if v.shape[-1] < 2 else v.sum()
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Callable[..., Any]]:
+    """The programs, in a file: an export reads their source."""
+    text = "import weft\nw = weft.arange(24.0).view(8, 3)\n"
+    for k, cut in enumerate(DRAWN):
+        text += f"def f{k}(x, k):\n    a, b, n = k[0].item(), k[1].item(), x.shape[0]\n"
+        text += f"    v = {cut}\n    return [{READ}]\n"
+    path = tmp_path_factory.mktemp("drawn") / "cuts.py"
+    path.write_text(text)
+    names: dict[str, Any] = {"turns": turns, "below": below}
+    exec(compile(text, str(path), "exec"), names)
+    return {cut: names[f"f{k}"] for k, cut in enumerate(DRAWN)}
+
+
+@pytest.mark.parametrize("cut", DRAWN)
+def test_cuts_have_the_sizes_that_a_run_gives_them(
+    cut: str, drawn: dict[str, Callable[..., Any]]
+) -> None:
+    """`x[a : a + 1].shape[0]` was 1 behind the last row, and `x[:1]` of no rows had one. Where the
+    model takes a size for 1, a run with another one raises."""
+    f, example = drawn[cut], (weft.arange(10.0).view(5, 2), weft.tensor([1, 3]))
+    made = weft.onnx.export(f, example, dynamic_shapes={"x": {0: ROWS}})
+    compared = 0
+    for rows in (0, 1, 2, 3, 7):
+        for k in ([1, 3], [0, 2], [5, 1], [2, 9], [-2, 1]):
+            given = weft.arange(2.0 * rows).view(rows, 2), weft.tensor(k)
+            try:
+                want = list(map(weft.as_tensor, f(*given)))
+            except (RuntimeError, ValueError, IndexError):
+                continue  # a graph checks nothing
+            try:
+                got = made(*given)
+            except Exception as error:  # ONNX Runtime's own
+                assert ".squeeze" in cut and "Squeeze" in str(error), (rows, k, error)
+                continue
+            weft.testing.assert_close(got, want, equal_nan=True, msg=f"{cut} of {rows} rows, {k}")
+            compared += 1
+    assert compared >= 5
+
+
+def test_a_row_that_goes_says_so_where_it_is_none() -> None:
+    """Its size alone was read, so nothing of the model looked whether there is a row to take."""
+
+    def f(x: Any, k: Any) -> Any:
+        a = k.item()
+        return x[a : a + 1].squeeze(0).shape[0]
+
+    made = weft.onnx.export(f, (weft.ones(4, 3), weft.tensor(2)))
+    assert int(made(weft.ones(4, 3), weft.tensor(3))[0]) == 3
+    with pytest.raises(Exception, match="must be 1 instead of 0"):
+        made(weft.ones(4, 3), weft.tensor(4))
+
+
 @pytest.mark.parametrize(
     "f",
     [

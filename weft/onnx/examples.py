@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import weft
@@ -52,19 +52,10 @@ def changed(v: Any, change: Callable[[Held], Any]) -> Any:
     return v
 
 
-def one_fewer(v: Held) -> Any:
-    """The first example of a tensor; of an integer, one less."""
+def next_number(v: Held) -> Any:
+    """The first example of a tensor; of an integer, the one before it, of none the one after."""
     first = v.examples[0]
-    return first - 1 if v.is_number and type(first) is int else first
-
-
-def at_most_one(v: Held) -> Any:
-    """The first example, with at most 1 for each free size and for a number that follows from one:
-    a loop's counter stays 0, as it is below its size."""
-    first, second = v.examples
-    if not isinstance(first, Tensor):
-        return min(first, 1) if type(first) is int and first != second else first
-    return stretched(first, dict.fromkeys(unlike(first, second), 1))
+    return first + (-1 if first > 0 else 1) if v.is_number and type(first) is int else first
 
 
 def unlike(first: Tensor, fewer: Tensor) -> list[int]:
@@ -75,11 +66,16 @@ def unlike(first: Tensor, fewer: Tensor) -> list[int]:
 
 
 def grown(first: Tensor, second: Tensor, dims: Sequence[int]) -> Tensor:
-    """A second example of a result whose sizes in `dims` follow from numbers: unlike the first
-    there, whatever it holds."""
-    sizes = [_more(m) if d in dims and m == n else n
+    """A second example of a result whose sizes in `dims` only a run knows: unlike the first there,
+    and not empty, whatever it holds."""
+    sizes = [_more(m) if d in dims and n in (0, m) else n
              for d, (m, n) in enumerate(zip(first.shape, second.shape))]  # fmt: skip
     return second if sizes == list(second.shape) else weft.zeros(sizes, dtype=first.dtype)
+
+
+def with_ones(first: Tensor, second: Tensor, dims: Sequence[int]) -> Tensor:
+    """A second example that has the size 1 in those of `dims` where the first has it."""
+    return stretched(second, {d: 1 for d in dims if first.shape[d] == 1})
 
 
 def shrunk(first: Any, second: Any) -> Any:
@@ -100,20 +96,3 @@ def shrunk(first: Any, second: Any) -> Any:
 def _more(size: int) -> int:
     """A size that is no second one of a free size or number, so that it can be told."""
     return 3 * size + 5
-
-
-def asked_sizes(args: Sequence[Any], words: Mapping[str, Any]) -> list[int]:
-    """The sizes of a view that a tensor's value gives, and of which there is one example alone;
-    with what is left, where one is -1."""
-    given = [*args, *words.values()]
-    sizes = given[0] if len(given) == 1 and isinstance(given[0], (tuple, list)) else given
-    dims = [
-        d for d, n in enumerate(sizes) if isinstance(n, Held) and n.examples[0] == n.examples[1]
-    ]
-    return dims + [d for d, n in enumerate(sizes) if dims and type(n) is int and n == -1]
-
-
-def longer(rows: weft.Tensor, count: int) -> weft.Tensor:
-    """So many rows at least."""
-    more = max(count - len(rows), 0)
-    return weft.cat([rows, weft.zeros(more, *rows.shape[1:], dtype=rows.dtype)])

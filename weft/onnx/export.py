@@ -511,9 +511,11 @@ def _with_examples(
     gives (`item`): what differs between the two is free in the model. So they have to be far apart:
     of 8 and 9, halves are 4 and 4. Twice a size keeps what divides it; where a program does not run
     with that (a table is shorter, a window longer), others are tried, at last one example of each
-    number. What an op makes of numbers is looked at with numbers that are one less too: a size that
-    differs then is free, though both examples are alike (`x[:, :n]` of no more columns). Where a
-    free size has to be that of something else, it is.
+    number. What an op makes of numbers is looked at with the numbers beside them too: a size that
+    differs then is free, though both examples are alike (`zeros(min(n, 3))`). A size is free, too,
+    where the op's form says that values or a cut tell it (`Form.free`): `x[:3]` may have less, and
+    `x[a : a + 1]` none. Where a free size has to be that of something else, or 1 for a squeeze
+    (`Form.ones`), it is, and its node raises in a run that has another.
     """
     failed: NotOnnx | None = None
     for apart in _NUMBERS:

@@ -79,7 +79,12 @@ def _embedding(
     return g.op("Gather", weight, _indices(g, indices), axis=0)
 
 
-@form("one_hot", "_one_hot", "_one_hot_open")
+def _classes(self: Value, num_classes: Any) -> list[int]:
+    """One more than the largest, unless they are told."""
+    return [self.rank] if isinstance(num_classes, int) and num_classes < 0 else []
+
+
+@form("one_hot", "_one_hot", "_one_hot_open", free=_classes)
 def _one_hot(g: Builder, self: Value, num_classes: Any) -> Value:
     if isinstance(num_classes, int) and num_classes < 0:
         num_classes = g.op("ReduceMax", self, keepdims=0) + 1
@@ -175,7 +180,12 @@ def _index_each(g: Builder, self: Value, indices: Sequence[Value | None], shared
     return outs[0] if count == 1 else g.op("Concat", *outs, axis=0)
 
 
-@form("nonzero", "argwhere")
+def _found(**_: Any) -> list[int]:
+    """As many rows as values say."""
+    return [0]
+
+
+@form("nonzero", "argwhere", free=_found)
 def _nonzero(g: Builder, self: Value) -> Value:
     if self.dtype in (weft.int8, weft.int16):
         self = g.cast(self, weft.int32)
@@ -370,7 +380,7 @@ def _put(g: Builder, self: Value, index: Value, source: Value, accumulate: Any) 
     return g.reshape(out, g.size_list(self))
 
 
-@form("masked_select")
+@form("masked_select", free=_found)
 def _masked_select(g: Builder, self: Value, mask: Value) -> Value:
     shape = g.op("Shape", g.op("And", self * 0 < 1, mask)) if self.dtype != weft.bool else g.op(
         "Shape", g.op("And", self, mask)

@@ -20,12 +20,19 @@ def listed(v: Any) -> list[Any]:
     return list(v) if isinstance(v, (tuple, list)) else [v]
 
 
-@form("view", "_unsafe_view", "_reshape_alias")
+def _asked(self: Value, size: Any = None, shape: Any = None, **_: Any) -> list[int]:
+    """The sizes of a view that numbers of the run give; with what is left, where one is -1."""
+    sizes = listed(size if size is not None else shape)
+    dims = [d for d, n in enumerate(sizes) if isinstance(n, Value)]
+    return dims + [d for d, n in enumerate(sizes) if dims and type(n) is int and n == -1]
+
+
+@form("view", "_unsafe_view", "_reshape_alias", free=_asked)
 def _view(g: Builder, self: Value, size: Any) -> Value:
     return _reshape(g, self, size)
 
 
-@form("reshape")
+@form("reshape", free=_asked)
 def _reshape(g: Builder, self: Value, shape: Any) -> Value:
     return g.reshape(self, listed(shape))
 
@@ -93,23 +100,31 @@ def _ones(g: Builder, x: Value, dims: Sequence[int]) -> list[int]:
     for d in dims:
         n = x.sizes[d] if x.sizes is not None else None
         if n is None:
-            raise NeedsKnown("whether a size is 1")
+            hint = "keep that size fixed, or write select(dim, 0), which takes the first row"
+            raise NeedsKnown("whether a size is 1", hint)
         if n == 1:
             out.append(d)
     return out
 
 
-@form("squeeze")
+def _asked_to_go(self: Value, dim: Any = None) -> list[int]:
+    """The dimensions that a squeeze takes away."""
+    if not self.rank:
+        return []
+    return [d % self.rank for d in (range(self.rank) if dim is None else needs(listed(dim), "dim"))]
+
+
+@form("squeeze", ones=_asked_to_go)
 def _squeeze(g: Builder, self: Value) -> Value:
     return _or_same(g, g.squeeze(self, _ones(g, self, range(self.rank))))
 
 
-@form("squeeze.dim")
+@form("squeeze.dim", ones=_asked_to_go)
 def _squeeze_dim(g: Builder, self: Value, dim: Any) -> Value:
     return _squeeze_dims(g, self, [dim])
 
 
-@form("squeeze.dims")
+@form("squeeze.dims", ones=_asked_to_go)
 def _squeeze_dims(g: Builder, self: Value, dim: Any) -> Value:
     if not self.rank:
         return g.op("Identity", self)
@@ -158,7 +173,14 @@ def _narrow(g: Builder, self: Value, dim: Any, start: Any, length: Any) -> Value
 _END = 2**63 - 1
 
 
-@form("slice")
+def _cut(self: Value, dim: Any, start: Any, end: Any, step: Any) -> list[int]:
+    """What is cut off of a free size, or at numbers of the run, may have fewer rows, also none."""
+    dim = needs(dim, "dim") % self.rank
+    is_known = (self.sizes or ())[dim] is not None
+    return [] if is_known and not any(isinstance(v, Value) for v in (start, end)) else [dim]
+
+
+@form("slice", free=_cut)
 def _slice(g: Builder, self: Value, dim: Any, start: Any, end: Any, step: Any) -> Value:
     dim = needs(dim, "dim") % self.rank
     return g.slice(self, dim, 0 if start is None else start, _END if end is None else end, step)
@@ -227,7 +249,15 @@ def diagonal_of(g: Builder, x: Value, offset: int, dim1: int, dim2: int) -> Valu
     return g.op("Transpose", picked, perm=[*range(1, rank - 1), 0]) if rank > 2 else picked
 
 
-@form("diagonal")
+def _least(self: Value, dim1: Any = 0, dim2: Any = 1, **_: Any) -> list[int]:
+    """A diagonal is as long as the shorter side."""
+    if self.rank < 2:  # diag makes a matrix of a row
+        return []
+    sides = [(self.sizes or ())[needs(d, "dim") % self.rank] for d in (dim1, dim2)]
+    return [self.rank - 2] if None in sides else []
+
+
+@form("diagonal", free=_least)
 def _diagonal(g: Builder, self: Value, offset: Any, dim1: Any, dim2: Any) -> Value:
     return diagonal_of(g, self, needs(offset, "offset"), needs(dim1, "dim1"), needs(dim2, "dim2"))
 
@@ -259,7 +289,7 @@ def _last(g: Builder, n: Size) -> Size:
     return max(n - 1, 0) if isinstance(n, int) else g.op("Max", n - 1, 0)
 
 
-@form("diag")
+@form("diag", free=_least)
 def _diag(g: Builder, self: Value, diagonal: Any) -> Value:
     if self.rank == 1:
         return _diag_embed(g, self, diagonal, 0, 1)
@@ -438,12 +468,17 @@ def _counted(g: Builder, counts: Value) -> Value:
     return g.op("ReduceSum", g.cast(past, weft.int64), g.ints([1]), keepdims=0)
 
 
-@form("repeat_interleave.counts")
+def _counted_rows(output_size: Any, self: Any = None, dim: Any = None, **_: Any) -> list[int]:
+    """As many as `repeats` say, unless they are told."""
+    return [] if output_size is not None else [dim % self.rank if dim and self.rank else 0]
+
+
+@form("repeat_interleave.counts", free=_counted_rows)
 def _repeat_counts(g: Builder, repeats: Value, output_size: Any) -> Value:
     return _counted(g, repeats)
 
 
-@form("repeat_interleave.tensor")
+@form("repeat_interleave.tensor", free=_counted_rows)
 def _repeat_tensor(g: Builder, self: Value, repeats: Value, dim: Any, output_size: Any) -> Value:
     if dim is None:
         self, dim = g.reshape(self, [g.numel(self)]), 0

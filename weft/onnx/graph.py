@@ -177,6 +177,8 @@ class Model:
         apart: the second example of a number that a tensor's value gives, of the first (Note
             [Examples]).
         asked: whether there was such a number.
+        checks: values whose nodes stay though nobody reads them: they raise in a run where a size
+            is not what the graph takes it for.
     """
 
     active: Builder
@@ -189,6 +191,7 @@ class Model:
         self.constants: dict[Any, Value] = {}
         self.constant_nodes: list[Any] = []
         self.weights: dict[int, Value] = {}
+        self.checks: set[str] = set()
         self.held: list[Any] = []
 
     def name(self, stem: str) -> str:

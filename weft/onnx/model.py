@@ -43,7 +43,8 @@ def model_of(
             else:
                 dim.dim_param = n
         shown.append(info)
-    nodes = _needed([*g.model.constant_nodes, *g.nodes], {i.name for i in infos})
+    wanted = {i.name for i in infos} | g.model.checks
+    nodes = _needed([*g.model.constant_nodes, *g.nodes], wanted)
     used = _names(nodes)
     weights = [t for t in g.model.initializers if t.name in used]
     graph = onnx.helper.make_graph(

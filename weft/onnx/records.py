@@ -27,19 +27,45 @@ from weft.onnx.values import Repeated
 # Numbers of Python's that are values of the graph: a size, what item() gives.
 _INTEGRAL = (weft.int64, weft.int32, weft.int16, weft.int8, weft.uint8)
 
-_FORMS: dict[str, Callable[..., Any]] = {}
+Dims = Callable[..., Sequence[int]]  #: of a record's parameters, by name: dimensions
 
 
-def form(*names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Says that a function makes the nodes of records: `f(g, **parameters)` with the record's
-    names."""
+@dataclass(frozen=True)
+class Form:
+    """How ONNX has a record, where no expression says it.
+
+    Attributes:
+        write: makes the nodes: `write(g, **parameters)`, with the record's names.
+        free: dimensions of the results whose sizes only a run knows, though two examples may agree
+            in them: they follow from values, or are cut off of free sizes, which may have less.
+        ones: dimensions of the first operand that are taken for the size 1 that they have in the
+            first example, where they are free: the nodes raise in a run where one has another.
+    """
+
+    write: Callable[..., Any]
+    free: Dims | None = None
+    ones: Dims | None = None
+
+
+_FORMS: dict[str, Form] = {}
+
+
+def form(
+    *names: str, free: Dims | None = None, ones: Dims | None = None
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Says that a function makes the nodes of records (`Form`)."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            _FORMS[name] = function
+            _FORMS[name] = Form(function, free, ones)
         return function
 
     return register
+
+
+def form_of(record: dict[str, Any]) -> Form | None:
+    """The form of a record that has a function."""
+    return _functions().get(record["name"])
 
 
 @dataclass(frozen=True)
@@ -85,8 +111,8 @@ def has_form(record: dict[str, Any]) -> bool:
 
 
 @functools.cache
-def _functions() -> dict[str, Callable[..., Any]]:
-    """The functions of all files of forms, by record."""
+def _functions() -> dict[str, Form]:
+    """The forms of all files of them, by record."""
     import weft.onnx.forms_all  # noqa: F401
 
     return _FORMS
@@ -345,7 +371,7 @@ def apply(g: Builder, record: dict[str, Any], params: dict[str, Any]) -> Any:
         if text := record["onnx"]:
             out = eval(_code(text), {"__builtins__": {}}, _Names(g, params))  # noqa: S307
         else:
-            out = _functions()[record["name"]](g, **params)
+            out = _functions()[record["name"]].write(g, **params)
     except NotOnnx as error:
         if error.reason.startswith("a call of"):
             raise

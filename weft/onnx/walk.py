@@ -22,20 +22,18 @@ from weft.onnx import control, loops
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.examples import (
-    asked_sizes,
-    at_most_one,
     changed,
     grown,
-    longer,
+    next_number,
     numbers_in,
-    one_fewer,
     shrunk,
     unlike,
+    with_ones,
 )
-from weft.onnx.graph import Model
+from weft.onnx.graph import Model, Value
 from weft.onnx.memory import MAYBE_VIEWS, Aliases, is_unsure, lose, parts, sharing
 from weft.onnx.program import Instr, parse
-from weft.onnx.records import apply, bind, records, writes
+from weft.onnx.records import apply, bind, form_of, records, writes
 from weft.onnx.values import (
     UNBOUND,
     Callee,
@@ -51,6 +49,7 @@ from weft.onnx.values import (
     example,
     held,
     holds,
+    layout,
 )
 from weft.onnx.verbs import Verbs
 
@@ -442,33 +441,31 @@ class Walk(Verbs):
         if writes(name) and args and isinstance(args[0], Held) and not args[0].is_number:
             return self.write(args[0], self.call_op(name[:-1], args, words))
         function, public = _function(name)
-        results: list[Any] = []
-        for k in range(2):
-            if k and all(_one(a) for a in (*args, *words.values())):
-                results.append(results[0])
-                continue
-            results.append(self.example_of(function, args, words, k))
-        many = isinstance(results[0], (tuple, list))
-        first, second = ((list(r) if many else [r]) for r in results)
-        second = self.with_sizes_of_numbers(function, args, words, first, second)
-        if public in _CUTS:  # of two rows, x[:3] has two
-            second = with_sizes_of(at_most_one, function, args, words, first, second)
-        if len(first) != len(second):
-            raise NeedsKnown(f"how many tensors {public} gives")
-        if public in _FREE:  # what comes of it must not have the size of the example
-            second = [longer(b, 2 * len(a) + 4) for a, b in zip(first, second)]
-        if public == "repeat_interleave" and (dim := _repeated_by(args, words)) is not None:
-            rows = longer(second[0].movedim(dim, 0), 2 * first[0].shape[dim] + 4)
-            second = [rows.movedim(0, dim)]
-        if public in ("view", "reshape") and (dims := asked_sizes(args[1:], words)):
-            second = [grown(first[0], second[0], dims)]
-        expected = [held(self.model, "", pair) for pair in zip(first, second)]
+        given = [*args, *words.values()]
+        result = self.example_of(function, args, words, 0)
+        many = isinstance(result, (tuple, list))
         record, params = bind(
             public, [_as_param(a) for a in args], {w: _as_param(v) for w, v in words.items()}
         )
+        kind = form_of(record)
+        asked = args
+        if args and kind is not None and kind.ones is not None:
+            asked = [_with_ones(args[0], kind.ones(**params)), *args[1:]]
+            params = {**params, next(iter(params)): asked[0].value}
+        same = all(map(_one, given))
+        other = result if same else self.example_of(function, asked, words, 1)
+        first, second = ((list(r) if many else [r]) for r in (result, other))
+        second = self.with_sizes_of_numbers(function, args, words, first, second)
+        if len(first) != len(second):
+            raise NeedsKnown(f"how many tensors {public} gives")
+        if kind is not None and kind.free is not None:
+            dims = kind.free(**params)
+            second = [grown(a, b, dims) for a, b in zip(first, second)]
+        expected = [held(self.model, "", pair) for pair in zip(first, second)]
         self.g.results = tuple(e.value for e in expected)
         made = apply(self.g, record, params)
-        given = [*args, *words.values()]
+        if asked is not args and layout(asked[0].examples) != layout(args[0].examples):
+            self.model.checks.add(made.name)
         loose = any(v.loose for v in parts(given) if isinstance(v, Held))
         outs = []
         for k, (value, e) in enumerate(zip(made if many else [made], expected)):
@@ -484,8 +481,8 @@ class Walk(Verbs):
             outs.append(out)
         if not many:
             return outs[0]
-        kind: Any = type(results[0])  # a list, a tuple, or one with names as max(1) gives
-        return kind._make(outs) if hasattr(kind, "_make") else kind(outs)
+        rows: Any = type(result)  # a list, a tuple, or one with names as max(1) gives
+        return rows._make(outs) if hasattr(rows, "_make") else rows(outs)
 
     def example_of(
         self, function: Callable[..., Any], args: list[Any], words: dict[str, Any], k: int
@@ -515,51 +512,28 @@ class Walk(Verbs):
     ) -> list[Any]:
         """The second examples of an op's results, unlike the first in each size that follows from a
         number among the arguments."""
-        numbers = list(numbers_in([*args, *words.values()]))
-        if not numbers or any(n.examples[0] < 1 for n in numbers) or len(first) != len(second):
+        if not any(numbers_in([*args, *words.values()])) or len(first) != len(second):
             return second
-        return with_sizes_of(one_fewer, function, args, words, first, second)
+        try:
+            with weft.no_grad(), weft.random.fork_rng():
+                given = {w: changed(v, next_number) for w, v in words.items()}
+                made = function(*(changed(v, next_number) for v in args), **given)
+        except (RuntimeError, ValueError, IndexError, TypeError):
+            return second
+        third = list(made) if isinstance(made, (tuple, list)) else [made]
+        if len(third) != len(first):
+            raise NeedsKnown("how many tensors an op gives")
+        return [
+            grown(a, b, unlike(a, c)) if isinstance(a, weft.Tensor) else b
+            for a, b, c in zip(first, second, third)
+        ]
 
 
-def with_sizes_of(
-    change: Callable[[Held], Any],
-    function: Callable[..., Any],
-    args: list[Any],
-    words: dict[str, Any],
-    first: list[Any],
-    second: list[Any],
-) -> list[Any]:
-    """The second examples of an op's results, unlike the first in each size that is another one of
-    arguments changed so."""
-    try:
-        with weft.no_grad(), weft.random.fork_rng():
-            given = {w: changed(v, change) for w, v in words.items()}
-            made = function(*(changed(v, change) for v in args), **given)
-    except (RuntimeError, ValueError, IndexError, TypeError):
-        return second
-    third = list(made) if isinstance(made, (tuple, list)) else [made]
-    if len(third) != len(first):
-        raise NeedsKnown("how many tensors an op gives")
-    return [
-        grown(a, b, unlike(a, c)) if isinstance(a, weft.Tensor) else b
-        for a, b, c in zip(first, second, third)
-    ]
-
-
-# Ops whose results have the least of several sizes.
-_CUTS = frozenset({"slice", "diagonal", "index"})
-# Ops whose results have as many rows as values say.
-_FREE = frozenset({"nonzero", "argwhere", "masked_select"})
-
-
-def _repeated_by(args: Sequence[Any], words: Mapping[str, Any]) -> int | None:
-    """The dimension that values tell the size of; None: `repeats` is a number, or the size is
-    given."""
-    given = dict(zip(("self", "repeats", "dim"), args), **words)
-    counts = given.get("repeats", given.get("self"))
-    if not isinstance(counts, Held) or counts.is_number or given.get("output_size") is not None:
-        return None
-    return given.get("dim") or 0
+def _with_ones(x: Held, dims: Sequence[int]) -> Held:
+    """A tensor, for an op that takes its sizes in `dims` for the 1 that the first example has."""
+    first, second = x.examples
+    examples = first, with_ones(first, second, dims)
+    return Held(Value(x.value.model, x.value.name, x.value.dtype, layout(examples)), examples)
 
 
 def _as_param(v: Any) -> Any:
