@@ -12,7 +12,19 @@ import weft
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.graph import Value
 from weft.onnx.methods import Methods
-from weft.onnx.values import Callee, Grown, Held, Instance, Repeated, Seq, bare, example, holds
+from weft.onnx.program import Instr
+from weft.onnx.values import (
+    Callee,
+    Grown,
+    Held,
+    Instance,
+    Repeated,
+    Seq,
+    bare,
+    example,
+    expect_one_dtype,
+    holds,
+)
 
 _MATH = frozenset({"sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil"})
 
@@ -159,29 +171,47 @@ class Builtins(Methods):
             return self.call_op("abs", [v], {})
         return self.number(self.g.op("Abs", v.value), (abs(v.examples[0]), abs(v.examples[1])))
 
-    def _chosen(self, name: str, known: Callable[..., Any], args: Sequence[Any],
+    def _chosen(self, op: str, known: Callable[..., Any], args: Sequence[Any],
                 words: Mapping[str, Any]) -> Any:  # fmt: skip
+        """max and min: of several as large the first, of a NaN what comparisons make of it."""
         values = self.items(args[0]) if len(args) == 1 else list(args)
         if words.keys() - {"default"}:
             raise NotOnnx(f"{known.__name__} with key=")
         if not holds(values):
             return known(values, **words)
-        if any(isinstance(v, Held) and not v.is_number for v in values):
-            values = [
-                self.item(v) if isinstance(v, Held) and not v.is_number else v for v in values
-            ]
-        into = weft.int64 if all(map(self.is_int, values)) else weft.float64
-        made = self.g.op(name, *(self.g.scalar(bare(v), into) for v in values))
-        kind = int if into == weft.int64 else float  # whichever of them the examples choose
-        return self.number(made, (kind(known(example(values, 0))), kind(known(example(values, 1)))))
+        tensors = [v for v in values if isinstance(v, Held) and not v.is_number]
+        if tensors and _are_alike(tensors, values):
+            return self._chosen_tensor(op, values)
+        values = [self.item(v) if any(v is t for t in tensors) else v for v in values]
+        ints = [self.is_int(v) for v in values]
+        into = weft.int64 if all(ints) else weft.float64
+        made, *rest = (self.g.scalar(bare(v), into) for v in values)
+        for v in rest:
+            made = self.g.op("Where", v > made if op == ">" else v < made, v, made)
+        # whichever of them the examples choose; of both kinds, an example of each
+        kinds = (int, int) if all(ints) else (int if any(ints) else float, float)
+        picked = [kind(known(example(values, k))) for k, kind in enumerate(kinds)]
+        return self.number(made, (picked[0], picked[1]))
+
+    def _chosen_tensor(self, op: str, values: Sequence[Any]) -> Any:
+        best = values[0]
+        for v in values[1:]:
+            over = self.verb_compare(Instr("compare", op=op), v, best)
+            if isinstance(over, Held):
+                best = self.call_op("where", [over, v, best], {})
+            elif over:
+                best = v
+        for v in values:
+            self.aliases.add(best, v)
+        return best
 
     def builtin_max(self, *args: Any, **words: Any) -> Any:
         """max."""
-        return self._chosen("Max", max, args, words)
+        return self._chosen(">", max, args, words)
 
     def builtin_min(self, *args: Any, **words: Any) -> Any:
         """min."""
-        return self._chosen("Min", min, args, words)
+        return self._chosen("<", min, args, words)
 
     def builtin_sum(self, v: Any, start: Any = 0) -> Any:
         """sum."""
@@ -285,6 +315,7 @@ class Builtins(Methods):
             examples = tuple(
                 weft.tensor(e, dtype=dtype) if data.is_number else e for e in data.examples
             )
+            expect_one_dtype(examples[0].dtype, examples[1].dtype)
             made = self.g.cast(data.value, examples[0].dtype)
             value = Value(self.model, made.name, made.dtype, data.value.sizes)
             return Held(value, (examples[0], examples[1]))
@@ -304,6 +335,16 @@ class Builtins(Methods):
         return self.number(
             self.g.cast(made, weft.int64), (round(v.examples[0]), round(v.examples[1]))
         )
+
+
+def _are_alike(tensors: Sequence[Held], values: Sequence[Any]) -> bool:
+    """Whether the largest of some values is a tensor of one dtype, or a number that is known and
+    does in its place."""
+    dtype, sizes = tensors[0].value.dtype, tensors[0].value.sizes
+    if any(t.value.dtype != dtype or t.value.sizes != sizes for t in tensors):
+        return False
+    kinds = (int, float) if dtype.is_floating_point else int
+    return all(isinstance(v, Held) and not v.is_number or isinstance(v, kinds) for v in values)
 
 
 def _type_name(v: Any) -> str:

@@ -360,6 +360,8 @@ def inner_output(builder: Builder, v: Value, dtype: Any) -> Value:
 def _of_either(a: Any, b: Any, dtype: Any) -> Any:
     """Examples of what may be the one or the other."""
     if not isinstance(a[0], weft.Tensor):
+        if len({isinstance(v, float) for v in (*a, *b)}) == 2:  # an example of each kind
+            return int(a[0]), float(b[1])
         kind = {weft.bool: bool, weft.int64: int}.get(dtype, float)
         return kind(a[0]), kind(b[1])
     same = all(x.shape == y.shape for x, y in zip(a, b))

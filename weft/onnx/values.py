@@ -193,8 +193,18 @@ def held(model: Model, name: str, examples: Examples) -> Held:
     if isinstance(first, weft.Tensor):
         if first.dim() != examples[1].dim():
             raise NotOnnx("a tensor whose number of dimensions depends on a size that is free")
+        expect_one_dtype(first.dtype, examples[1].dtype)
         return Held(Value(model, name, first.dtype, layout(examples)), examples)
-    return Held(Number(model, name, dtype_of(first), ()), examples)
+    return Held(Number(model, name, weft.promote_types(*map(dtype_of, examples)), ()), examples)
+
+
+def expect_one_dtype(first: Any, second: Any) -> None:
+    """Refuses what two examples have in unlike dtypes: max(a, 2.5) is an int or a float."""
+    if first != second:
+        raise NotOnnx(
+            "a dtype that only a run knows: that of an int or of a float, as values are",
+            "make both one kind: float(a), or 0.0 in place of 0",
+        )
 
 
 def dtype_of(number: Any) -> Any:

@@ -50,6 +50,7 @@ COMPARE: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "<": ("lt", operator.lt), "<=": ("le", operator.le), "==": ("eq", operator.eq),
     "!=": ("ne", operator.ne), ">": ("gt", operator.gt), ">=": ("ge", operator.ge),
 }  # fmt: skip
+_MIRRORED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "==", "!=": "!="}
 
 
 class Verbs(Builtins):
@@ -193,7 +194,10 @@ class Verbs(Builtins):
             "!=",
         ):
             return i.op == "!=" if a is not b and a != b else i.op == "=="
-        if isinstance(a, Held) or isinstance(b, Held):
+        if isinstance(b, Held) and not isinstance(a, Held):  # of 2 > x, Python asks x
+            name, known = COMPARE[_MIRRORED[i.op]]
+            a, b = b, a
+        if isinstance(a, Held):
             return self.number_or_tensor(name, known, a, b)
         return known(a, b)
 

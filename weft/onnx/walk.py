@@ -46,7 +46,9 @@ from weft.onnx.values import (
     Repeated,
     View,
     bare,
+    dtype_of,
     example,
+    expect_one_dtype,
     held,
     holds,
     layout,
@@ -359,6 +361,8 @@ class Walk(Verbs):
             for one in parts([v]):
                 if isinstance(one, Held):
                     one.settle()
+                    if one.is_number:
+                        expect_one_dtype(*map(dtype_of, one.examples))
         return End("return", v)
 
     def do_break(self, i: Instr) -> End:
