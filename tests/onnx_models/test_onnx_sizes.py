@@ -167,6 +167,77 @@ def test_a_row_that_goes_says_so_where_it_is_none() -> None:
         made(weft.ones(4, 3), weft.tensor(4))
 
 
+def padded(x: Any, y: Any) -> Any:
+    return weft.nn.utils.rnn.pad_sequence([x, y, x[:2]], batch_first=True)
+
+
+def padded_on_the_left(x: Any, y: Any) -> Any:
+    return weft.nn.utils.rnn.pad_sequence([y, x], padding_value=-1.0, padding_side="left")
+
+
+def similar(x: Any, y: Any) -> Any:
+    return weft.nn.functional.cosine_similarity(x[:, None], y[None] + 1, dim=-1)
+
+
+def similar_to_the_first(x: Any, y: Any) -> Any:
+    return weft.nn.functional.cosine_similarity(x, y[:1] + 1)
+
+
+def wider_on_one_way(x: Any, y: Any) -> Any:
+    if x.shape[0] < y.shape[0]:
+        x = weft.cat([x, weft.zeros(max(y.shape[0] - x.shape[0], 0), 3)])
+    return x[: y.shape[0]] + y
+
+
+def split_by_a_choice(x: Any, y: Any) -> Any:
+    n = 1 if x.shape[0] > 2 else 2
+    a, b = weft.arange(5.0).split([n, 5 - n])
+    return a.shape[0] * 10 + b.shape[0] + weft.arange(n, 4).shape[0] * 100
+
+
+@pytest.mark.parametrize("rows", [(5, 3), (3, 5), (4, 4), (4, 8)], ids=str)
+@pytest.mark.parametrize(
+    "f",
+    [
+        padded, padded_on_the_left, similar, similar_to_the_first, wider_on_one_way,
+        split_by_a_choice,
+    ],
+)  # fmt: skip
+def test_two_free_sizes(f: Callable[[Any, Any], Any], rows: tuple[int, int]) -> None:
+    """What a branch over them gave had the size of one way, whichever the example took, so what the
+    ways made alike was not: refused, and said to raise."""
+
+    def given(m: int, n: int) -> tuple[Any, Any]:
+        return weft.arange(3.0 * m).view(m, 3), weft.arange(3.0 * n).view(n, 3)
+
+    free = {"x": {0: ROWS}, "y": {0: weft.export.Dim("others")}}
+    made = weft.onnx.export(f, given(*rows), dynamic_shapes=free)
+    for m in (1, 2, 3, 7):
+        for n in (1, 2, 4, 7):
+            want = weft.as_tensor(f(*given(m, n)))
+            weft.testing.assert_close(made(*given(m, n))[0], want)
+
+
+def test_sizes_that_do_not_fit_are_told_from_what_raises() -> None:
+    def side_by_side(x: Any, y: Any) -> Any:
+        return weft.cat([x, y], 1)
+
+    def wrong(x: Any, y: Any) -> Any:
+        return x.view(5, 5)
+
+    def wrong_on_one_way(x: Any, y: Any) -> Any:
+        return x.view(5, 5) if x.sum() < 0 else y
+
+    free = {"x": {0: ROWS}}
+    for f, text in [
+        (side_by_side, "a call that fits the example, and raises .* Hint: .* one Dim"),
+        (wrong, "what raises RuntimeError"),
+        (wrong_on_one_way, "what may raise RuntimeError"),
+    ]:
+        with pytest.raises(weft.onnx.NotOnnx, match=text):
+            weft.onnx.export(f, (weft.ones(4, 3), weft.ones(4, 3)), dynamic_shapes=free)
+
+
 @pytest.mark.parametrize(
     "f",
     [

@@ -26,6 +26,7 @@ from weft.onnx.values import (
     UNBOUND,
     Callee,
     End,
+    Examples,
     Grown,
     Held,
     Instance,
@@ -112,7 +113,7 @@ def branch(walk: Walk, truth: Held, first: Sequence[Instr], second: Sequence[Ins
     if raising:  # a check: nothing raises in a graph, so the other way is taken
         walk.expect_not_caught()
         return walk.body(second if ways[0] in raising else first)
-    join = _Join(walk, ways)
+    join = _Join(walk, ways, truth.examples)
     kinds = [w.end.kind if w.end is not None else "" for w in ways]
     end: End | None = None
     if kinds[0] == kinds[1]:
@@ -177,10 +178,14 @@ def _merge_state(walk: Walk, join: _Join, ways: Sequence[Way], outside: set[int]
 
 
 class _Join:
-    """The outputs of an If."""
+    """The outputs of an If.
 
-    def __init__(self, walk: Walk, ways: Sequence[Way]) -> None:
-        self.walk, self.ways = walk, ways
+    Attributes:
+        truths: which way each example takes, so that sizes that a program makes alike are alike.
+    """
+
+    def __init__(self, walk: Walk, ways: Sequence[Way], truth: Examples) -> None:
+        self.walk, self.ways, self.truths = walk, ways, truth
         self.builders = [w.builder for w in ways]
         self.pairs: list[tuple[Value, Value, Value]] = []
         self.made: dict[tuple[int, int], tuple[Any, Any, Any]] = {}  # with the two sides of each
@@ -300,7 +305,7 @@ class _Join:
         if not sides[0].is_number and sides[0].value.rank != sides[1].value.rank:
             raise Unlike(f"tensors with {sides[0].value.rank} and {sides[1].value.rank} dimensions")
         values = [inner_output(builder, s.value, into) for builder, s in zip(self.builders, sides)]
-        examples = _of_either(sides[0].examples, sides[1].examples, into)
+        examples = _of_either(sides[0].examples, sides[1].examples, into, self.truths)
         out = held(self.walk.model, self.walk.model.name("if_out"), examples)
         out.loose = any(s.loose for s in sides) or not (
             out.is_number or same_strides(sides[0].examples, sides[1].examples)
@@ -357,19 +362,16 @@ def inner_output(builder: Builder, v: Value, dtype: Any) -> Value:
         return builder.op("Identity", builder.cast(v, dtype))
 
 
-def _of_either(a: Any, b: Any, dtype: Any) -> Any:
-    """Examples of what may be the one or the other."""
-    if not isinstance(a[0], weft.Tensor):
+def _of_either(a: Examples, b: Examples, dtype: Any, truths: Examples) -> Examples:
+    """Examples of what is `a` where the truth holds, and else `b`."""
+    first, second = ((a if truth else b)[k] for k, truth in enumerate(truths))
+    if not isinstance(first, weft.Tensor):
         if len({isinstance(v, float) for v in (*a, *b)}) == 2:  # an example of each kind
-            return int(a[0]), float(b[1])
+            return int(first), float(second)
         kind = {weft.bool: bool, weft.int64: int}.get(dtype, float)
-        return kind(a[0]), kind(b[1])
-    same = all(x.shape == y.shape for x, y in zip(a, b))
-    if same:
+        return kind(first), kind(second)
+    if all(x.shape == y.shape for x, y in zip(a, b)):
         return a
-    first, second = a[0], b[1]
-    if first.dim() != second.dim():
-        return first, second
     # of sizes that the two ways have unlike, or that are free on one, the examples must differ
     sizes = zip(layout(a), layout(b))
     return first, grown(first, second, [d for d, (m, n) in enumerate(sizes) if m is None or m != n])

@@ -45,6 +45,10 @@ class NeedsKnown(NotOnnx):
         )
 
 
+class Raises(NotOnnx):
+    """What raises while the program is walked on examples: with others it may not."""
+
+
 class Unsupported(RuntimeError):
     """What a model of ONNX has that `weft.onnx.load` does not offer.
 

@@ -202,12 +202,18 @@ def _split(g: Builder, self: Value, split_size: Any, dim: Any) -> list[Value]:
     return _pieces(g, self, dim, sizes)
 
 
-@form("split.sizes")
+def _parts(self: Value, dim: Any, **sizes: Any) -> list[int]:
+    """Parts whose sizes numbers of the run give."""
+    of_run = any(isinstance(n, Value) for given in sizes.values() for n in listed(given))
+    return [dim % self.rank] if of_run else []
+
+
+@form("split.sizes", free=_parts)
 def _split_sizes(g: Builder, self: Value, split_size: Any, dim: Any) -> list[Value]:
     return _pieces(g, self, needs(dim, "dim") % self.rank, listed(split_size))
 
 
-@form("split_with_sizes")
+@form("split_with_sizes", free=_parts)
 def _split_with_sizes(g: Builder, self: Value, split_sizes: Any, dim: Any) -> list[Value]:
     return _pieces(g, self, needs(dim, "dim") % self.rank, listed(split_sizes))
 

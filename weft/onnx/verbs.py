@@ -166,7 +166,8 @@ class Verbs(Builtins):
     def truth(self, v: Any) -> Any:
         """Whether Python takes a value for true: a bool, or a number of the graph."""
         if isinstance(v, Held):
-            truth = (bool(v.examples[0]), bool(v.examples[1])) if v.is_number else (True, True)
+            unlike = (True, False)  # of a tensor: each example goes another way
+            truth = (bool(v.examples[0]), bool(v.examples[1])) if v.is_number else unlike
             made = v.value if v.is_number else self.g.reshape(v.value, [])
             return self.number(self.g.truth(made), truth)
         if isinstance(v, (Seq, Repeated, Grown)):

@@ -11,7 +11,6 @@ Examples go along (`values.py`): each op runs on them, which gives its results' 
 
 from __future__ import annotations
 
-import operator
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,7 +19,7 @@ import weft
 from weft import _C
 from weft.onnx import control, loops
 from weft.onnx.builder import Builder
-from weft.onnx.errors import NeedsKnown, NotOnnx
+from weft.onnx.errors import NeedsKnown, NotOnnx, Raises
 from weft.onnx.examples import (
     changed,
     grown,
@@ -55,6 +54,9 @@ from weft.onnx.values import (
 )
 from weft.onnx.verbs import Verbs
 
+_RAISED = (
+    TypeError, RuntimeError, ValueError, IndexError, KeyError, ZeroDivisionError, AttributeError,
+)  # fmt: skip
 _OURS = os.path.join(os.path.dirname(weft.__file__), "")
 
 
@@ -288,22 +290,12 @@ class Walk(Verbs):
                 end: End | None = getattr(self, f"do_{i.verb}", self.plain)(i)
             except NotOnnx as error:
                 raise error.at(self.line()) from None
-            except (ImportError, TypeError) as error:
-                if isinstance(error, ImportError):
-                    raise
-                raise NotOnnx(
-                    f"what raises {type(error).__name__}: {error}", "", self.line()
-                ) from error
-            except (
-                RuntimeError,
-                ValueError,
-                IndexError,
-                KeyError,
-                ZeroDivisionError,
-                AttributeError,
-            ) as error:
-                reason = f"what raises {type(error).__name__}: {error}"
-                raise NotOnnx(reason, "", self.line()) from error
+            except _RAISED as error:
+                # a way of a branch, or a turn of a loop, may be one that the example does not take
+                does = "may raise" if self.journals else "raises"
+                hint = "take an example that goes this way" if self.journals else ""
+                reason = f"what {does} {type(error).__name__}: {error}"
+                raise Raises(reason, hint, self.line()) from error
             if end is not None:
                 return end
         return None
@@ -459,9 +451,9 @@ class Walk(Verbs):
         same = all(map(_one, given))
         other = result if same else self.example_of(function, asked, words, 1)
         first, second = ((list(r) if many else [r]) for r in (result, other))
-        second = self.with_sizes_of_numbers(function, args, words, first, second)
         if len(first) != len(second):
             raise NeedsKnown(f"how many tensors {public} gives")
+        second = self.with_sizes_of_numbers(function, args, words, first, second)
         if kind is not None and kind.free is not None:
             dims = kind.free(**params)
             second = [grown(a, b, dims) for a, b in zip(first, second)]
@@ -502,9 +494,18 @@ class Walk(Verbs):
                 firsts = example([*args, *words.values()], 0)
                 seconds = [*given[0], *given[1].values()]
                 back = shrunk(firsts, seconds)
-                if k == 0 or all(map(operator.is_, back, seconds)):
+                if k == 0:
                     raise
-                return function(*back[: len(args)], **dict(zip(named, back[len(args) :])))
+                try:
+                    return function(*back[: len(args)], **dict(zip(named, back[len(args) :])))
+                except (RuntimeError, ValueError, IndexError) as error:
+                    kind, shapes = type(error).__name__, _shapes(back)
+                    raise Raises(
+                        f"a call that fits the example, and raises {kind} where free sizes, or "
+                        f"numbers that are read, are others{shapes}: {error}",
+                        "sizes that have to agree are one Dim; fix what has to be that of the "
+                        "example",
+                    ) from error
 
     def with_sizes_of_numbers(
         self,
@@ -515,22 +516,32 @@ class Walk(Verbs):
         second: list[Any],
     ) -> list[Any]:
         """The second examples of an op's results, unlike the first in each size that follows from a
-        number among the arguments."""
-        if not any(numbers_in([*args, *words.values()])) or len(first) != len(second):
-            return second
-        try:
-            with weft.no_grad(), weft.random.fork_rng():
-                given = {w: changed(v, next_number) for w, v in words.items()}
-                made = function(*(changed(v, next_number) for v in args), **given)
-        except (RuntimeError, ValueError, IndexError, TypeError):
-            return second
-        third = list(made) if isinstance(made, (tuple, list)) else [made]
-        if len(third) != len(first):
-            raise NeedsKnown("how many tensors an op gives")
-        return [
-            grown(a, b, unlike(a, c)) if isinstance(a, weft.Tensor) else b
-            for a, b, c in zip(first, second, third)
-        ]
+        number among the arguments: that another one changes."""
+        for number in {id(n): n for n in numbers_in([*args, *words.values()])}.values():
+
+            def one(v: Held, number: Held = number) -> Any:
+                return next_number(v) if v is number else v.examples[0]
+
+            try:
+                with weft.no_grad(), weft.random.fork_rng():
+                    given = {w: changed(v, one) for w, v in words.items()}
+                    made = function(*(changed(v, one) for v in args), **given)
+            except (RuntimeError, ValueError, IndexError, TypeError):
+                continue
+            third = list(made) if isinstance(made, (tuple, list)) else [made]
+            if len(third) != len(first):
+                raise NeedsKnown("how many tensors an op gives")
+            second = [
+                grown(a, b, unlike(a, c)) if isinstance(a, weft.Tensor) else b
+                for a, b, c in zip(first, second, third)
+            ]
+        return second
+
+
+def _shapes(given: Sequence[Any]) -> str:
+    """The sizes of tensors, to be shown."""
+    tensors = [v for v in parts(given) if isinstance(v, weft.Tensor)]
+    return f" ({', '.join(str(tuple(t.shape)) for t in tensors[::-1])})" if tensors else ""
 
 
 def _with_ones(x: Held, dims: Sequence[int]) -> Held:
