@@ -3,6 +3,7 @@ test_attributes.py."""
 
 import functools
 
+import weft
 from weft import nn
 
 
@@ -173,8 +174,52 @@ class CachedThroughMethod(Cached):
         return first + x
 
 
-SAME = [Setter, SetterOfRecord, Described, DescribedRecord, OwnCall, Cached]
+class Parameters(nn.Module):
+    """Parameters by keys and numbers that a run knows."""
+
+    def __init__(self):
+        super().__init__()
+        self.by_name = nn.ParameterDict({k: nn.Parameter(weft.full((2,), v)) for k, v in
+                                         [("a", 2.0), ("b", 3.0)]})  # fmt: skip
+        self.in_order = nn.ParameterList([nn.Parameter(weft.ones(2) * k) for k in range(3)])
+
+    def forward(self, x):
+        k = 0
+        while x.sum().item() < 5 and k < 3:
+            x = x * self.by_name["a" if k % 2 else "b"].detach() + self.in_order[k].detach() + 1
+            k += 1
+        return x, self.in_order[-k].detach()
+
+
+class EitherModule(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act, self.other = nn.ReLU(), None
+
+    def forward(self, x):
+        act = self.act if x.sum() > 0 else self.other
+        return x if act is None else act(x)
+
+
+class ModuleOfTheRun(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.blocks = nn.ModuleList([EitherModule(), EitherModule()])
+
+    def forward(self, x):
+        k = 0
+        while k < len(self.blocks):
+            act = self.blocks[k].act
+            if act is not None:
+                x = act(x)
+            k += 1
+        return x
+
+
+SAME = [Setter, SetterOfRecord, Described, DescribedRecord, OwnCall, Cached, Parameters]
 REFUSED = {
+    EitherModule: "would give. Hint: call it on the way that chooses it",
+    ModuleOfTheRun: "a Module (ReLU) as a value. Hint: call it where it is read, or go through",
     NoSetter: "the attribute temp that is set, for which",
     OwnSetattr: "an attribute that is set where OwnSetattr has a __setattr__",
     SetattrOfRecord: "an object of Odd with __setattr__",

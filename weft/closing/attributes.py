@@ -315,6 +315,10 @@ class Attributes(Displays):
                     return Static(holder.value[key.value])
                 except (IndexError, KeyError, TypeError):
                     pass  # when the program runs
+            if isinstance(holder.value, (weft.nn.ParameterDict, weft.nn.ParameterList)):
+                parameters = self.parameters_of(holder.value)
+                at = self.operand(self.index_in(parameters, key))
+                return Dynamic(self.made("item", (self.operand(parameters), at)))
             if not self.can_hold(holder):
                 return self.chosen(self.options_of(holder.value), key)
         if isinstance(holder, (Pack, Items)) and not self.can_hold(holder):
@@ -327,6 +331,12 @@ class Attributes(Displays):
             return Dynamic(self.made("item", (self.operand(holder), at)))
 
         return self.by_class(holder, "__getitem__", [key], plain)
+
+    def parameters_of(self, holder: Any) -> Items:
+        """The dict or list of what a ParameterDict or ParameterList holds."""
+        if isinstance(holder, weft.nn.ParameterList):
+            return Items(list, [Static(p) for p in holder])
+        return Items(dict, [Static(p) for p in holder.values()], list(holder.keys()))
 
     def index_in(self, holder: Abstract, key: Abstract) -> Abstract:
         """What stands for a place in a list or tuple."""

@@ -7,6 +7,7 @@ import itertools
 from collections.abc import Callable, Iterator, Set
 from typing import Any
 
+import weft
 from weft import Tensor
 from weft.base.alias import home_name
 from weft.closing import library
@@ -130,7 +131,7 @@ class Frame:
         if value is None:
             return Dynamic(self.home(register))
         if isinstance(value, Lost):
-            raise NotExportable(value.what)
+            raise NotExportable(value.what, value.hint)
         return value
 
     def home(self, register: Register) -> int:
@@ -200,6 +201,8 @@ class Frame:
                 if (found := self.of_classes(value.value)) is not None:
                     return found
                 hint = library.HINTS.get(type(value.value), "")
+                if isinstance(value.value, weft.nn.Module):
+                    hint = "call it where it is read, or go through the Modules in a for loop"
                 raise NotExportable(f"{error} as a value", hint) from None
         if isinstance(value, Pack):
             parts = tuple(self.operand(item) for item in value.items)
@@ -218,7 +221,7 @@ class Frame:
             raise NotExportable("super() as a value", "call a method of it where it is made")
         if isinstance(value, (Turn, Turns)):
             raise NotExportable("zip() of Modules and values as a value", "go through it in a loop")
-        raise NotExportable(value.what)
+        raise NotExportable(value.what, value.hint)
 
     def of_classes(self, value: Any) -> int | None:
         """A class of records as an operand, or a tuple that has some; None of other values."""
@@ -288,7 +291,9 @@ class Frame:
         except NotExportable:
             name = register if isinstance(register, str) else self.lowered.registers[register]
             what = "something else than another way to this line would give"
-            self.env[register] = Lost(f"{name or 'a value'} is {what}")
+            module = isinstance(value, Static) and isinstance(value.value, weft.nn.Module)
+            hint = "call it on the way that chooses it" if module else ""
+            self.env[register] = Lost(f"{name or 'a value'} is {what}", hint)
             return
         home = self.home(register)
         if operand != home:

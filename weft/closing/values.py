@@ -164,6 +164,7 @@ class Lost:
     """What two ways left unlike in a register that can hold neither."""
 
     what: str
+    hint: str = ""
 
 
 Abstract: TypeAlias = (

@@ -162,7 +162,7 @@ class Methods:
         if isinstance(holder, Repeated):
             return holder.item
         if isinstance(key, Held):
-            raise NeedsKnown("which item of a list")
+            raise NeedsKnown("which item of a list", "stack them, and index that: stack(items)[k]")
         return holder[key]
 
     def item_of_rows(self, holder: Sequence[Any], key: Any) -> Any:
