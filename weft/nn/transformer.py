@@ -297,7 +297,9 @@ class TransformerEncoder(Module):
         counts = shown.sum(1)
         at = weft.arange(src.shape[1])
         if self.mask_check and not weft.equal(shown, at < counts.unsqueeze(1)):
-            return None
+            if _may_nest():
+                return None
+            counts = weft.full_like(counts, src.shape[1])  # one kind of result, whatever the mask
         return counts
 
 

@@ -13,7 +13,7 @@ import weft
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.forms_reduce import extreme, place_of_extreme
-from weft.onnx.forms_shape import listed
+from weft.onnx.forms_shape import listed, windows
 from weft.onnx.graph import Value
 from weft.onnx.records import form, needs
 
@@ -65,7 +65,10 @@ def _conv(
     return _unbatched(g, out, alone)
 
 
-@form("conv1d", "conv2d", "conv3d", "conv1d.text", "conv2d.text", "conv3d.text")
+_CONVOLUTIONS = ("conv1d", "conv2d", "conv3d", "conv1d.text", "conv2d.text", "conv3d.text")
+
+
+@form(*_CONVOLUTIONS, free=windows)
 def _conv_form(
     g: Builder,
     input: Value,
@@ -104,7 +107,7 @@ def _conv_transpose(
     return _unbatched(g, out, alone)
 
 
-@form("convolution")
+@form("convolution", free=windows)
 def _convolution(
     g: Builder,
     input: Value,
@@ -124,7 +127,12 @@ def _convolution(
     return _conv(g, input, weight, bias, stride, padding, dilation, groups)
 
 
-@form("im2col")
+def _columns(_: Any, input: Value, **params: Any) -> list[int]:
+    """How many windows there are of a free size."""
+    return [input.rank - 2] if None in (input.sizes or ())[-2:] else []
+
+
+@form("im2col", free=_columns)
 def _im2col(
     g: Builder, input: Value, kernel_size: Any, dilation: Any, padding: Any, stride: Any
 ) -> Value:
@@ -351,6 +359,13 @@ def _adaptive_max(g: Builder, input: Value, output_size: Any, *, n: int) -> tupl
     counts = needs(listed(output_size), "output_size")
     counts = counts * n if len(counts) == 1 else counts
     first = input.rank - n
+    if all(c == 1 for c in counts):
+        own = g.size_list(input)
+        flat = g.reshape(input, [*own[:first], math.prod(own[first:])])
+        most = extreme(g, flat, "ReduceMax", [-1], True)
+        place = place_of_extreme(g, flat, "ArgMax", -1, True, last_nan=True)
+        shown = list(range(first + 1, input.rank))
+        return g.unsqueeze(most, shown), g.unsqueeze(place, shown)
     sizes = [g.fixed(input, first + d, "a size that is pooled") for d in range(n)]
     lead = g.size_list(input)[:first]
     if math.prod(counts) > 4096:
@@ -375,9 +390,9 @@ def _adaptive_max(g: Builder, input: Value, output_size: Any, *, n: int) -> tupl
 
 
 for _n in (1, 2, 3):
-    form(f"max_pool{_n}d")(partial(_max_pool, n=_n, indices=False))
-    form(f"max_pool{_n}d_with_indices")(partial(_max_pool, n=_n, indices=True))
-    form(f"avg_pool{_n}d")(partial(_avg_pool, n=_n))
+    form(f"max_pool{_n}d", free=windows)(partial(_max_pool, n=_n, indices=False))
+    form(f"max_pool{_n}d_with_indices", free=windows)(partial(_max_pool, n=_n, indices=True))
+    form(f"avg_pool{_n}d", free=windows)(partial(_avg_pool, n=_n))
     form(f"adaptive_avg_pool{_n}d", f"_adaptive_avg_pool{_n}d")(partial(_adaptive, n=_n))
     form(f"adaptive_max_pool{_n}d")(partial(_adaptive_max, n=_n))
 

@@ -79,9 +79,9 @@ def _embedding(
     return g.op("Gather", weight, _indices(g, indices), axis=0)
 
 
-def _classes(self: Value, num_classes: Any) -> list[int]:
+def _classes(_: Any, self: Value, num_classes: Any) -> list[int]:
     """One more than the largest, unless they are told."""
-    return [self.rank] if isinstance(num_classes, int) and num_classes < 0 else []
+    return [] if isinstance(num_classes, int) and num_classes >= 0 else [self.rank]
 
 
 @form("one_hot", "_one_hot", "_one_hot_open", free=_classes)
@@ -180,7 +180,7 @@ def _index_each(g: Builder, self: Value, indices: Sequence[Value | None], shared
     return outs[0] if count == 1 else g.op("Concat", *outs, axis=0)
 
 
-def _found(**_: Any) -> list[int]:
+def _found(_: Any, **params: Any) -> list[int]:
     """As many rows as values say."""
     return [0]
 

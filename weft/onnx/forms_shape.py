@@ -20,10 +20,18 @@ def listed(v: Any) -> list[Any]:
     return list(v) if isinstance(v, (tuple, list)) else [v]
 
 
-def _asked(self: Value, size: Any = None, shape: Any = None, **_: Any) -> list[int]:
-    """The sizes of a view that numbers of the run give; with what is left, where one is -1."""
+Pair = tuple[weft.Tensor, weft.Tensor]
+
+
+def _asked(pair: Pair, self: Value, size: Any = None, shape: Any = None) -> list[int]:
+    """The sizes of a view that numbers of the run give; with what is left, where one is -1, unless
+    both examples tell it."""
     sizes = listed(size if size is not None else shape)
-    dims = [d for d, n in enumerate(sizes) if isinstance(n, Value)]
+    first, second = pair
+    dims = [
+        d for d, n in enumerate(sizes)
+        if isinstance(n, Value) and first.shape[d] == second.shape[d]
+    ]  # fmt: skip
     return dims + [d for d, n in enumerate(sizes) if dims and type(n) is int and n == -1]
 
 
@@ -173,7 +181,7 @@ def _narrow(g: Builder, self: Value, dim: Any, start: Any, length: Any) -> Value
 _END = 2**63 - 1
 
 
-def _cut(self: Value, dim: Any, start: Any, end: Any, step: Any) -> list[int]:
+def _cut(_: Pair, self: Value, dim: Any, start: Any, end: Any, step: Any) -> list[int]:
     """What is cut off of a free size, or at numbers of the run, may have fewer rows, also none."""
     dim = needs(dim, "dim") % self.rank
     is_known = (self.sizes or ())[dim] is not None
@@ -202,7 +210,7 @@ def _split(g: Builder, self: Value, split_size: Any, dim: Any) -> list[Value]:
     return _pieces(g, self, dim, sizes)
 
 
-def _parts(self: Value, dim: Any, **sizes: Any) -> list[int]:
+def _parts(_: Pair, self: Value, dim: Any, **sizes: Any) -> list[int]:
     """Parts whose sizes numbers of the run give."""
     of_run = any(isinstance(n, Value) for given in sizes.values() for n in listed(given))
     return [dim % self.rank] if of_run else []
@@ -255,7 +263,7 @@ def diagonal_of(g: Builder, x: Value, offset: int, dim1: int, dim2: int) -> Valu
     return g.op("Transpose", picked, perm=[*range(1, rank - 1), 0]) if rank > 2 else picked
 
 
-def _least(self: Value, dim1: Any = 0, dim2: Any = 1, **_: Any) -> list[int]:
+def _least(_: Pair, self: Value, dim1: Any = 0, dim2: Any = 1, **more: Any) -> list[int]:
     """A diagonal is as long as the shorter side."""
     if self.rank < 2:  # diag makes a matrix of a row
         return []
@@ -302,7 +310,13 @@ def _diag(g: Builder, self: Value, diagonal: Any) -> Value:
     return diagonal_of(g, self, needs(diagonal, "diagonal"), 0, 1)
 
 
-@form("unfold")
+def windows(_: Pair, **params: Any) -> list[int]:
+    """How many windows there are of a free size is free, though two sizes may have as many."""
+    x = params["input"] if "input" in params else params["self"]
+    return [d for d, n in enumerate(x.sizes or ()) if n is None]
+
+
+@form("unfold", free=windows)
 def _unfold(g: Builder, self: Value, dimension: Any, size: Any, step: Any) -> Value:
     if not self.rank:
         return g.reshape(self, [1])
@@ -474,9 +488,11 @@ def _counted(g: Builder, counts: Value) -> Value:
     return g.op("ReduceSum", g.cast(past, weft.int64), g.ints([1]), keepdims=0)
 
 
-def _counted_rows(output_size: Any, self: Any = None, dim: Any = None, **_: Any) -> list[int]:
+def _counted_rows(
+    _: Pair, output_size: Any, self: Any = None, dim: Any = None, **more: Any
+) -> list[int]:
     """As many as `repeats` say, unless they are told."""
-    return [] if output_size is not None else [dim % self.rank if dim and self.rank else 0]
+    return [] if isinstance(output_size, int) else [dim % self.rank if dim and self.rank else 0]
 
 
 @form("repeat_interleave.counts", free=_counted_rows)

@@ -144,6 +144,7 @@ class _Loop:
         self.loose: set[Key] = set()  # what is carried with more strides than one
         self.earlier: dict[int, Held] = {}  # what earlier turns have appended to a list
         self.shared = Shared(walk.aliases)
+        self.may_break = False  # before the last of the items
 
     def run(self) -> End | None:
         """Writes the Loop, and what holds after it."""
@@ -261,6 +262,7 @@ class _Loop:
     def goes_on(self, end: End | None) -> Value:
         """Whether there is another turn, as far as the body says."""
         walk = self.walk
+        self.may_break = end is not None and end.kind in ("break", "broke")
         if end is not None and end.kind == "return":
             raise NotOnnx("a return out of a loop", "use break, and return after the loop")
         if end is not None and end.kind == "break":
@@ -467,9 +469,12 @@ class _Loop:
             thing[:] = [*thing, Grown(row)]
 
     def rows(self, scan: Held) -> Held:
-        """All tensors that were appended, along a new dimension."""
+        """All tensors that were appended, along a new dimension: as many as there are turns."""
+        counts = (2, 3)
+        if self.items is not None and isinstance(self.items.length, int) and not self.may_break:
+            counts = (self.items.length, self.items.length)
         examples = tuple(
-            e.unsqueeze(0).expand(2 + k, *e.shape).clone() for k, e in enumerate(scan.examples)
+            e.unsqueeze(0).expand(n, *e.shape).clone() for n, e in zip(counts, scan.examples)
         )
         return held(self.walk.model, self.walk.model.name("rows"), (examples[0], examples[1]))
 

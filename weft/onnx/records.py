@@ -27,7 +27,7 @@ from weft.onnx.values import Repeated
 # Numbers of Python's that are values of the graph: a size, what item() gives.
 _INTEGRAL = (weft.int64, weft.int32, weft.int16, weft.int8, weft.uint8)
 
-Dims = Callable[..., Sequence[int]]  #: of a record's parameters, by name: dimensions
+Dims = Callable[..., Sequence[int]]  #: dimensions, of a record's parameters by name
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Form:
         write: makes the nodes: `write(g, **parameters)`, with the record's names.
         free: dimensions of the results whose sizes only a run knows, though two examples may agree
             in them: they follow from values, or are cut off of free sizes, which may have less.
+            Its first argument are the two examples of the (first) result. Where it is None, sizes
+            that follow from numbers are found by other numbers.
         ones: dimensions of the first operand that are taken for the size 1 that they have in the
             first example, where they are free: the nodes raise in a run where one has another.
     """

@@ -453,10 +453,11 @@ class Walk(Verbs):
         first, second = ((list(r) if many else [r]) for r in (result, other))
         if len(first) != len(second):
             raise NeedsKnown(f"how many tensors {public} gives")
-        second = self.with_sizes_of_numbers(function, args, words, first, second)
         if kind is not None and kind.free is not None:
-            dims = kind.free(**params)
+            dims = kind.free((first[0], second[0]), **params)
             second = [grown(a, b, dims) for a, b in zip(first, second)]
+        else:
+            second = self.with_sizes_of_numbers(function, args, words, first, second)
         expected = [held(self.model, "", pair) for pair in zip(first, second)]
         self.g.results = tuple(e.value for e in expected)
         made = apply(self.g, record, params)
