@@ -98,7 +98,7 @@ DRAWN = [
     "weft.zeros(a + 2, 2)", "weft.ones(max(a, 1), n)", "weft.arange(n + a)",
     "x.unsqueeze(0)[:, a:]", "x[:, None][: a + 1]", "x[:1].expand(2, 2)",
     "weft.nn.functional.one_hot(x[:, 0].long() // 3)", "w.repeat_interleave(k.abs().repeat(4), 0)",
-    "x.view(n, 2)[1:].reshape(-1)",
+    "x.view(n, 2)[1:].reshape(-1)", "x.view(-1)[:2].view(-1, 2)", "x[:, 1][:4].view(2, -1)",
 ]  # fmt: skip
 READ = "v.shape[0], len(v), v.numel(), v.dim(), v * 2, v.sum(0) / v.shape[0], turns(v), below(v)"
 

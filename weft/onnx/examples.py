@@ -94,5 +94,6 @@ def shrunk(first: Any, second: Any) -> Any:
 
 
 def _more(size: int) -> int:
-    """A size that is no second one of a free size or number, so that it can be told."""
-    return 3 * size + 5
+    """A size that is no second one of a free size or number, so that it can be told; what divides
+    the first divides it, so that a view of the one fits the other."""
+    return 5 * size or 5
