@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor
 from weft._library_ops import Gradients, layout_of, library_op
+from weft.linalg import lapack
 from weft.linalg.checks import LinAlgError, any_failed, expect_matrix, expect_phase_free
 from weft.linalg.triangular import solve_triangular
 from weft.return_types import printed_as_pytorchs
@@ -76,23 +77,7 @@ def _layout_cholesky(A: Tensor, **options: Any) -> Any:
 )
 def _cholesky(A: Any) -> Any:
     """The lower Cholesky factor of each matrix, and for each the order of the minor that fails."""
-    import numpy as np
-
-    n = A.shape[-1]
-    info = np.zeros(A.shape[:-2], "int32")
-    A = np.tril(A) + np.tril(A, -1).swapaxes(-1, -2).conj()
-    try:
-        return np.linalg.cholesky(A), info
-    except np.linalg.LinAlgError:
-        L = np.zeros_like(A)
-    for at in np.ndindex(*A.shape[:-2]):
-        for k in range(1, n + 1):
-            try:
-                L[at][:k, :k] = np.linalg.cholesky(A[at][:k, :k])
-            except np.linalg.LinAlgError:
-                info[at] = k
-                break
-    return L, info
+    return lapack.factor_cholesky(A)
 
 
 def cholesky_ex(

@@ -1,6 +1,7 @@
-"""LAPACK and BLAS routines that NumPy does not offer, from the OpenBLAS of the core.
+"""LAPACK and BLAS routines of the core's OpenBLAS that NumPy lacks, or comes to by longer ways.
 
-Arrays go by address. Matrices are batches in rows; LAPACK wants columns, `columns` makes them.
+Arrays go by address. Matrices are batches in rows; LAPACK wants columns, `columns` makes them, but
+where a routine does the same to a transpose, it is given the rows as they are.
 """
 
 from __future__ import annotations
@@ -96,6 +97,42 @@ def factor_lu(A: Any) -> tuple[Any, Any, Any]:
         k = info.size
         call("getrf", A.dtype, k, m, n, Each(LU, k), m, Each(pivots, k), Each(info, k))
     return rows(LU), pivots, info
+
+
+def factor_cholesky(A: Any) -> tuple[Any, Any]:
+    """`potrf` of the lower triangles: lower factors, the order of the first minor that fails or 0.
+
+    Of a matrix that fails, the factor of the minors before, and zeros.
+    """
+    import numpy as np
+
+    *batch, n, _ = A.shape
+    # in columns the memory is Aᵀ, the conjugate of A, whose upper factor's transpose is A's lower
+    L, info = np.tril(A), np.zeros(batch, "int32")
+    if L.size:
+        call("potrf", A.dtype, info.size, "U", n, Each(L, info.size), n, Each(info, info.size))
+    for at in np.argwhere(info) if info.any() else ():
+        L[*at, info[*at] - 1 :, :] = 0
+    return L, info
+
+
+def inverse(A: Any) -> tuple[Any, Any]:
+    """`getrf` and `getri`: inverses, the first zero pivot or 0; nan where there is none."""
+    import numpy as np
+
+    *batch, n, _ = A.shape
+    X, info = np.array(A, order="C", copy=True), np.zeros(batch, "int32")
+    pivots, work = np.zeros((*batch, n), "int32"), np.zeros(64 * n, A.dtype)
+    if X.size:
+        k = info.size
+        parts, swaps, failed = Each(X, k), Each(pivots, k), Each(info, k)
+        call("getrf", A.dtype, k, n, n, parts, n, swaps, failed)
+        call("getri", A.dtype, k, n, parts, n, swaps, work, len(work), failed)
+    X += 0  # no zero of getri's is negative
+    for at in np.argwhere(info) if info.any() else ():  # of the transpose
+        X[*at] = np.nan
+        info[*at] = factor_lu(A[*at])[2] or n
+    return X, info
 
 
 def solve_triangular(A: Any, B: Any, upper: bool, unit: bool) -> Any:

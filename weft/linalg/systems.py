@@ -10,6 +10,7 @@ import weft
 from weft import _C, Tensor
 from weft._library_ops import Gradients, layout_of, library_op
 from weft.base.checks import also_named
+from weft.linalg import lapack
 from weft.linalg.checks import expect_like, expect_matrix, eye_like, raise_if_singular
 from weft.linalg.decompositions import svd
 from weft.linalg.triangular import solution_of
@@ -179,9 +180,8 @@ def _layout_inv(A: Tensor) -> Any:
 )
 def _inv(A: Any) -> Any:
     """The inverse, and for each matrix where it is singular, or 0."""
-    import numpy as np
 
-    return _numpy_solve(A, np.broadcast_to(np.eye(A.shape[-1], dtype=A.dtype), A.shape))
+    return lapack.inverse(A)
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> linalg_inv_ex:
