@@ -243,7 +243,8 @@ ops::Subscript subscript_of(Raw item) {
             return out;
         }
         default:
-            WEFT_EXPECT(is_sequence(item) || item.is(Kind::Range), Index, "index", "another index",
+            WEFT_EXPECT(is_sequence(item) || item.is(Kind::Range) || item.is(Kind::Text), Index,
+                        "index", "another index",
                         text(type_name(item),
                              " (only integers, slices (`:`), ellipsis (`...`), None and long or "
                              "byte Variables are valid indices (got ",

@@ -270,7 +270,12 @@ def bytes_are_no_tuples(s):
     return s.encode() == (97,), s.encode() == s.encode(), isinstance(s.encode(), tuple)
 
 
+def an_item_by(x, k):
+    return x[k]
+
+
 CASES = [
+    (an_item_by, [(torch.ones(2), 1), (torch.ones(2), "a"), (torch.ones(2), (0, "a"))]),
     (frozensets, [(1,), (2,)]),
     (frozensets_do_not_change, [(1,)]),
     (frozensets_that_come_in, [({1, 2}, frozenset([1, 2])), (frozenset("a"), {"b"})]),
