@@ -220,6 +220,14 @@ bool is_own(PyObject* forward) {
     return names && PyUnicode_Check(names) && to_text(names).starts_with("weft.nn.");
 }
 
+/// The `forward` that calls of a layer of the package run; null where it is a user's, of the class or the instance.
+PyObject* own_forward(PyObject* self) {
+    PyObject** dict = _PyObject_GetDictPtr(self);
+    if (dict && *dict && PyDict_Contains(*dict, str_forward) != 0) return nullptr;
+    PyObject* forward = _PyType_Lookup(Py_TYPE(self), str_forward);
+    return forward && is_own(forward) ? forward : nullptr;
+}
+
 /// After a layer of ours failed with Python's own words for an argument: the words for that.
 PyObject* explain(PyObject* self, PyObject* args, PyObject* kwargs) {
     if (!PyErr_ExceptionMatches(PyExc_AttributeError) && !PyErr_ExceptionMatches(PyExc_TypeError) &&
@@ -230,8 +238,8 @@ PyObject* explain(PyObject* self, PyObject* args, PyObject* kwargs) {
     PyErr_Fetch(&type, &value, &trace);  // _PyType_Lookup clears errors
     PyErr_NormalizeException(&type, &value, &trace);
     guarded([&]() -> PyObject* {
-        PyObject* forward = _PyType_Lookup(Py_TYPE(self), str_forward);
-        if (!forward || !is_own(forward) || !is_slip(value)) return nullptr;
+        PyObject* forward = own_forward(self);
+        if (!forward || !is_slip(value)) return nullptr;
         is_telling = true;
         const Py_ssize_t n = PyTuple_GET_SIZE(args);
         Object given = Object::take(PyTuple_New(n + 1));
@@ -265,8 +273,7 @@ PyObject* failed(PyObject* self, PyObject* args, PyObject* kwargs) {
     bool own = false;
     {
         SetAside error;  // _PyType_Lookup clears errors
-        PyObject* forward = _PyType_Lookup(Py_TYPE(self), str_forward);
-        own = forward && is_own(forward);
+        own = own_forward(self) != nullptr;
     }
     if (own)
         guarded([&] {

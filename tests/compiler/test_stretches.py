@@ -698,3 +698,33 @@ def test_the_end_of_the_stack_is_a_recursion_error():
     lines = done.stdout.splitlines()
     assert done.returncode == 0 and len(lines) == 6, done.stderr
     assert all("recursion depth exceeded" in line for line in lines[3:])
+
+
+class Called(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, x):
+        return self.layer(x)
+
+
+def notes_of(call, *args):
+    with pytest.raises((TypeError, RuntimeError)) as caught:
+        call(*args)
+    return [note.partition(" at ")[0] for note in getattr(caught.value, "__notes__", ())]
+
+
+@pytest.mark.parametrize("args", [(), (1, 2), ("a",), (weft.ones(5),)], ids=repr)
+def test_what_errors_tell_of_modules_is_eagers(args):
+    """What compile() made was told too, as a layer of the package and as part of the path."""
+    model = Called()
+    compiled = weft.compile(model)
+    for _ in range(3):
+        assert notes_of(compiled, *args) == notes_of(model, *args)
+
+
+def test_a_forward_of_ones_own_on_a_layer_is_not_the_packages():
+    layer = nn.Linear(3, 2)
+    layer.forward = lambda x: x + 1
+    assert notes_of(layer) == []

@@ -60,7 +60,8 @@ def add_module(error: Any, module: Any) -> None:
     kind = failure.kind or type(module).__name__
     path = failure.path
     if failure.outer:
-        own = NamesWithin(module).get(failure.outer)
+        own = NamesWithin(module).get(failure.outer) or ""
+        own = own.removeprefix("_orig_mod").removeprefix(".")  # of what compile() made: the Module
         path = ".".join(filter(None, (own, path)))
     error._weft_failure = failure._replace(outer=id(module), path=path, kind=kind)
     said = f"in {path} ({kind})" if path else f"in {kind}"
