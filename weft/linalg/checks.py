@@ -86,3 +86,8 @@ def expect_phase_free(who: str, P: Tensor) -> None:
                 "to multiplication by e^{i phi}. The specified loss function depends on this "
                 "quantity, so it is ill-defined.)"
             )
+
+
+def wants_gradient(A: Tensor) -> bool:
+    """Whether values have to come with the vectors, by which their gradient is known."""
+    return weft.is_grad_enabled() and A.requires_grad

@@ -8,7 +8,13 @@ import weft
 from weft import Tensor
 from weft._library_ops import Gradients, layout_of, library_op
 from weft.linalg import lapack
-from weft.linalg.checks import LinAlgError, any_failed, expect_matrix, expect_phase_free
+from weft.linalg.checks import (
+    LinAlgError,
+    any_failed,
+    expect_matrix,
+    expect_phase_free,
+    wants_gradient,
+)
 from weft.linalg.triangular import solve_triangular
 from weft.return_types import printed_as_pytorchs
 
@@ -228,22 +234,25 @@ def _gradient_eigh(g: Gradients) -> Any:
     return V @ inner.to(V.dtype) @ V.mH
 
 
-def _layout_eigh(A: Tensor, **options: Any) -> Any:
-    return layout_of((A.shape[:-1], A.dtype.to_real()), (A.shape, A.dtype))
+def _layout_eigh(A: Tensor, compute_v: bool, **options: Any) -> Any:
+    return layout_of((A.shape[:-1], A.dtype.to_real()), (A.shape if compute_v else (0,), A.dtype))
 
 
 @library_op(
-    "linalg_eigh(Tensor A, str UPLO='L') -> (Tensor eigenvalues, Tensor eigenvectors)",
+    "linalg_eigh(Tensor A, str UPLO='L', *, bool compute_v=True)"
+    " -> (Tensor eigenvalues, Tensor eigenvectors)",
     autocast=True,
     gradient=_gradient_eigh,
     saves=["eigenvalues", "eigenvectors"],
     results=linalg_eigh,
     layout=_layout_eigh,
 )
-def _eigh(A: Any, UPLO: Any = "L") -> Any:
-    """Eigenvalues, ascending, and eigenvectors of symmetric matrices."""
+def _eigh(A: Any, UPLO: Any = "L", compute_v: bool = True) -> Any:
+    """Eigenvalues, ascending, and, with `compute_v`, eigenvectors of symmetric matrices."""
     import numpy as np
 
+    if not compute_v:
+        return np.linalg.eigvalsh(A, UPLO), np.zeros((0,), A.dtype)
     return tuple(np.linalg.eigh(A, UPLO))
 
 
@@ -261,18 +270,23 @@ def eigh(A: Tensor, UPLO: str = "L") -> linalg_eigh:
     >>> weft.linalg.eigh(weft.tensor([[2., 0.], [0., 1.]])).eigenvalues
     tensor([1., 2.])
     """
+    _expect_symmetric(A, UPLO)
+    return _eigh(A, UPLO=UPLO.upper())
+
+
+def _expect_symmetric(A: Tensor, UPLO: str) -> None:
     expect_matrix("linalg.eigh", A, square=True)
     if UPLO.upper() not in ("L", "U"):
         raise RuntimeError(
             f"[linalg.eigh] expected UPLO 'L' or 'U', got {UPLO!r} (Expected UPLO argument to be "
             f"'L' or 'U', but got {UPLO})"
         )
-    return _eigh(A, UPLO=UPLO.upper())
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
     """The eigenvalues of symmetric matrices, ascending; see `eigh`."""
-    return eigh(A, UPLO)[0]
+    _expect_symmetric(A, UPLO)
+    return _eigh(A, UPLO=UPLO.upper(), compute_v=wants_gradient(A))[0]
 
 
 def _gradient_svd(g: Gradients) -> Any:
@@ -313,26 +327,31 @@ def _gradient_svd(g: Gradients) -> Any:
     return result if outside is None else result + outside
 
 
-def _layout_svd(A: Tensor, full_matrices: bool) -> Any:
+def _layout_svd(A: Tensor, full_matrices: bool, compute_uv: bool) -> Any:
     *outer, m, n = A.shape
     k = min(m, n)
     left, right = (m, n) if full_matrices else (k, k)
-    vectors = ((*outer, m, left), A.dtype), ((*outer, right, n), A.dtype)
-    return layout_of(vectors[0], ((*outer, k), A.dtype.to_real()), vectors[1])
+    vectors = ((*outer, m, left), (*outer, right, n)) if compute_uv else ((0,), (0,))
+    U, Vh = ((shape, A.dtype) for shape in vectors)
+    return layout_of(U, ((*outer, k), A.dtype.to_real()), Vh)
 
 
 @library_op(
-    "linalg_svd(Tensor A, bool full_matrices=True) -> (Tensor U, Tensor S, Tensor Vh)",
+    "linalg_svd(Tensor A, bool full_matrices=True, *, bool compute_uv=True)"
+    " -> (Tensor U, Tensor S, Tensor Vh)",
     autocast=True,
     gradient=_gradient_svd,
     saves=["U", "S", "Vh"],
     results=linalg_svd,
     layout=_layout_svd,
 )
-def _svd(A: Any, full_matrices: bool = True) -> Any:
-    """Singular values, descending, and singular vectors."""
+def _svd(A: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
+    """Singular values, descending, and singular vectors; without `compute_uv` the values alone."""
     import numpy as np
 
+    if not compute_uv:
+        none = np.zeros((0,), A.dtype)
+        return none, np.linalg.svd(A, compute_uv=False), none
     return tuple(np.linalg.svd(A, full_matrices))
 
 
@@ -351,14 +370,20 @@ def svd(A: Tensor, full_matrices: bool = True, *, driver: str | None = None) -> 
     tensor([4., 3.])
     """
     expect_matrix("linalg.svd", A)
+    _expect_no_driver(driver)
+    return _svd(A, full_matrices=full_matrices)
+
+
+def _expect_no_driver(driver: str | None) -> None:
     if driver is not None:
         raise RuntimeError(
             "[linalg.svd] expected no driver, got one (keyword argument `driver=` is only "
             "supported on CUDA inputs)"
         )
-    return _svd(A, full_matrices=full_matrices)
 
 
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
     """The singular values, descending; see `svd`."""
-    return svd(A, False, driver=driver)[1]
+    expect_matrix("linalg.svd", A)
+    _expect_no_driver(driver)
+    return _svd(A, full_matrices=False, compute_uv=wants_gradient(A))[1]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import weft
 from weft import Tensor
 from weft._library_ops import Gradients, layout_of, library_op, like_first
-from weft.linalg.checks import expect_matrix, expect_phase_free
+from weft.linalg.checks import expect_matrix, expect_phase_free, wants_gradient
 from weft.linalg.systems import solve
 from weft.return_types import printed_as_pytorchs
 
@@ -38,23 +38,26 @@ def _gradient_eig(g: Gradients) -> Any:
     return out if A.is_complex() else out.real
 
 
-def _layout_eig(A: Tensor) -> Any:
-    return layout_of((A.shape[:-1], A.dtype.to_complex()), (A.shape, A.dtype.to_complex()))
+def _layout_eig(A: Tensor, compute_v: bool) -> Any:
+    kind = A.dtype.to_complex()
+    return layout_of((A.shape[:-1], kind), (A.shape if compute_v else (0,), kind))
 
 
 @library_op(
-    "linalg_eig(Tensor self) -> (Tensor eigenvalues, Tensor eigenvectors)",
+    "linalg_eig(Tensor self, *, bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
     autocast=True,
     gradient=_gradient_eig,
     saves=["eigenvalues", "eigenvectors"],
     results=linalg_eig,
     layout=_layout_eig,
 )
-def _eig(A: Any) -> Any:
-    """Eigenvalues and eigenvectors, complex."""
+def _eig(A: Any, compute_v: bool = True) -> Any:
+    """Eigenvalues and, with `compute_v`, eigenvectors, complex."""
     import numpy as np
 
     kind = "complex64" if A.dtype.name in ("float32", "complex64") else "complex128"
+    if not compute_v:
+        return np.linalg.eigvals(A).astype(kind), np.zeros((0,), kind)
     values, vectors = np.linalg.eig(A)
     return values.astype(kind), vectors.astype(kind)
 
@@ -73,19 +76,23 @@ def eig(A: Tensor) -> linalg_eig:
     >>> weft.linalg.eig(weft.tensor([[0., 1.], [-1., 0.]])).eigenvalues
     tensor([0.+1.j, 0.-1.j])
     """
-    expect_matrix("linalg.eig", A, square=True)
+    _expect_finite_square("linalg.eig", A)
+    return _eig(A)
+
+
+def _expect_finite_square(who: str, A: Tensor) -> None:
+    expect_matrix(who, A, square=True)
     if not A.is_meta and not bool(A.detach().isfinite().all()):
         raise RuntimeError(
             "[linalg.eig] expected finite numbers, got infinite ones or nan (torch.linalg.eig: "
             "input tensor should not contain infs or NaNs.)"
         )
-    return _eig(A)
 
 
 def eigvals(A: Tensor) -> Tensor:
     """The eigenvalues of square matrices, complex; see `eig`."""
-    expect_matrix("linalg.eigvals", A, square=True)
-    return eig(A)[0]
+    _expect_finite_square("linalg.eigvals", A)
+    return _eig(A, compute_v=wants_gradient(A))[0]
 
 
 def _gradient_matrix_exp(g: Gradients) -> Any:
