@@ -190,6 +190,10 @@ Thing divmod_of(Host&, const Given& g) {
     if (a.is_tensor() || b.is_tensor())
         raise_as(types::TypeError, "unsupported operand type(s) for divmod(): '", type_name(a),
                  "' and '", type_name(b), "'");
+    const auto is_real = [](Raw r) { return is_number(r) && !r.is(Kind::Complex); };
+    const bool of_floats = a.is(Kind::Float) || b.is(Kind::Float);
+    if (of_floats && is_real(a) && is_real(b) && number_as_double(b) == 0)
+        raise_as(types::ZeroDivisionError, "float divmod()");
     std::vector<Thing> out;
     out.push_back(binary(kFloorDiv, a, b));
     out.push_back(binary(kMod, a, b));
@@ -257,11 +261,14 @@ Thing round_of(Host&, const Given& g) {
         case Kind::Bool: {
             const int64_t n = plain ? 0 : index_of(digits, nullptr);
             if (n >= 0) return of_int(int_in(v));
-            if (n < -18) return of_int(0);
-            const int64_t power = power_of(10, -n), whole = int_in(v) / power * power;
-            const int64_t rest = int_in(v) - whole, twice = std::abs(rest) * 2;
-            const bool up = twice > power || (twice == power && (whole / power) % 2 != 0);
-            return of_int(up ? whole + (rest < 0 ? -power : power) : whole);
+            if (n < -19) return of_int(0);
+            __int128 power = 1;
+            for (int64_t k = n; k < 0; ++k) power *= 10;
+            __int128 whole = int_in(v) / power * power;
+            const __int128 rest = int_in(v) - whole, twice = 2 * (rest < 0 ? -rest : rest);
+            if (twice > power || (twice == power && whole / power % 2 != 0))
+                whole += rest < 0 ? -power : power;
+            return of_int(in_64_bits(whole));
         }
         default:
             raise_as(types::TypeError, "type ", type_name(v), " doesn't define __round__ method");

@@ -27,6 +27,17 @@ int64_t floor_mod(int64_t a, int64_t b) {
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
 
+int64_t power_of(int64_t base, int64_t exponent) {
+    int64_t out = 1;
+    for (;;) {
+        if (exponent & 1 && __builtin_mul_overflow(out, base, &out)) beyond();
+        exponent >>= 1;
+        if (!exponent) return out;
+        if (base == 0 || base == 1) return base == 0 ? 0 : out;
+        if (__builtin_mul_overflow(base, base, &base)) beyond();
+    }
+}
+
 int64_t shift_left(int64_t a, int64_t by) {
     if (by < 0) raise_as(types::ValueError, "negative shift count");
     if (a == 0) return 0;
@@ -194,17 +205,6 @@ Thing of_complexes(int32_t op, std::complex<double> a, std::complex<double> b) {
 
 }  // namespace
 
-int64_t power_of(int64_t base, int64_t exponent) {
-    int64_t out = 1;
-    for (;;) {
-        if (exponent & 1 && __builtin_mul_overflow(out, base, &out)) beyond();
-        exponent >>= 1;
-        if (!exponent) return out;
-        if (base == 0 || base == 1) return base == 0 ? 0 : out;
-        if (__builtin_mul_overflow(base, base, &base)) beyond();
-    }
-}
-
 int64_t int_of_double(double v) {
     if (std::isnan(v)) raise_as(types::ValueError, "cannot convert float NaN to integer");
     if (std::isinf(v)) raise_as(types::OverflowError, "cannot convert float infinity to integer");
@@ -215,6 +215,12 @@ int64_t int_of_double(double v) {
 bool is_number(Raw r) {
     const Kind k = r.kind();
     return k == Kind::Int || k == Kind::Float || k == Kind::Bool || k == Kind::Complex;
+}
+
+int64_t in_64_bits(__int128 v) {
+    const auto out = static_cast<int64_t>(v);
+    if (out != v) beyond();
+    return out;
 }
 
 double number_as_double(Raw r) {

@@ -18,7 +18,7 @@ int order_of_numbers(Raw a, Raw b);
 bool is_number(Raw r);  ///< Bool, Int, Float, Complex
 double number_as_double(Raw r);
 std::complex<double> number_as_complex(Raw r);
-int64_t power_of(int64_t base, int64_t exponent);
+int64_t in_64_bits(__int128 v);  ///< OverflowError where it has more
 /// As int() has it: towards zero; throws for what is no integer of 64 bits.
 int64_t int_of_double(double v);
 

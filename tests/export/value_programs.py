@@ -1,6 +1,7 @@
 """Values of Python's in programs, for test_python.py: frozensets, sizes, views, deques, texts, what
 dataclasses show, compare and hash, and what `isinstance` says of all of them."""
 
+import abc
 import collections
 import collections.abc
 import heapq
@@ -274,7 +275,56 @@ def an_item_by(x, k):
     return x[k]
 
 
+def rounded(a, k):
+    return round(a, k)
+
+
+def divided(a, b):
+    return divmod(a, b)
+
+
+def joined(s, xs):
+    return s.join(xs)
+
+
+class Shape(abc.ABC):
+    @abc.abstractmethod
+    def area(self): ...
+
+    def doubled(self):
+        return self.area() * 2
+
+
+class Square(Shape):
+    def __init__(self, side):
+        self.side = side
+
+    def area(self):
+        return self.side * self.side
+
+
+class Registered:
+    side = 3
+
+
+Shape.register(Registered)
+
+
+def abstract_classes(n):
+    s = Square(n)
+    return s.doubled(), isinstance(s, Shape), isinstance(Registered(), Shape), type(s).__name__
+
+
+def made_of_an_abstract_class(n):
+    return Shape()
+
+
 CASES = [
+    (rounded, [(15, -1), (25, -1), (-25, -1), (2**63 - 19, -1), (5 * 10**17, -18), (7, -25)]),
+    (divided, [(7.0, 2), (-7, 2.0), (1.0, 0.0), (1, 0.0), (1, 0)]),
+    (joined, [("-", ["a", "b"]), ("-", "ab"), ("-", 3), ("-", [1])]),
+    (abstract_classes, [(2,)]),
+    (made_of_an_abstract_class, [(2,)]),
     (an_item_by, [(torch.ones(2), 1), (torch.ones(2), "a"), (torch.ones(2), (0, "a"))]),
     (frozensets, [(1,), (2,)]),
     (frozensets_do_not_change, [(1,)]),

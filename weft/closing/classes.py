@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import collections
 import dataclasses
 import functools
@@ -100,13 +101,13 @@ def is_record(kind: type) -> bool:
     if kind in library.CLASSES.values():
         return True
     module = kind.__module__.partition(".")[0]
-    plain = (object, tuple, typing.Generic)
+    plain = (object, tuple, typing.Generic, abc.ABC)
     ours = all(base in plain or is_record(base) for base in kind.__bases__)
     return (
         ours
         and (module not in sys.stdlib_module_names or module == "__main__")
         and (module not in ("weft", "torch") or issubclass(kind, tuple))
-        and type(kind) is type
+        and type(kind) in (type, abc.ABCMeta)
     )
 
 

@@ -85,6 +85,11 @@ class Making(Attributes):
     def call_record(self, kind: type, args: list[Abstract], words: Words) -> Abstract:
         """A new record: as its `__new__` makes it, its fields in order, or none yet and its
         `__init__` sets them."""
+        if inspect.isabstract(kind):
+            try:
+                object.__new__(kind)
+            except TypeError as error:
+                return self.raised(TypeError, str(error))
         new = inspect.getattr_static(kind, "__new__", None)
         if isinstance(new, staticmethod) and not is_made(new.__func__.__code__):
             return self.call(Static(new.__func__), [Static(kind), *args], words)

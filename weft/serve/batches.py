@@ -32,6 +32,7 @@ __all__ = ["Answer", "Batches", "Job", "error", "late"]
 Answer = tuple[int, bytes]
 
 _HOME = Path(weft.__file__).parent
+_LONGEST_WAIT = 0.25  # seconds
 
 
 class _TimeIsOver(BaseException):
@@ -134,7 +135,7 @@ class Batches:
 
     def _take(self) -> list[Job]:
         """The requests of a batch; none: it was closed."""
-        first = self._waiting.get()
+        first = self._first()
         jobs = [] if first is None else [first]
         end = time.monotonic() + self._wait
         while jobs and len(jobs) < self._size:
@@ -147,6 +148,18 @@ class Batches:
                 break
             jobs.append(job)
         return jobs
+
+    def _first(self) -> Job | None:
+        """The next request, or None: it was closed.
+
+        A signal that comes between the interpreter's last look for signals and the wait does not
+        end the wait, and its handler runs when that is over: so none is long.
+        """
+        while True:
+            try:
+                return self._waiting.get(timeout=_LONGEST_WAIT)
+            except queue.Empty:
+                continue
 
     def _is_ready(self, job: Job) -> bool:
         """Reads its arguments; if they are none, it has its answer."""
