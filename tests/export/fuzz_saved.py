@@ -414,6 +414,7 @@ def said(text):
     ops, methods of texts that got another type, and types that are taken for lists."""
     if text.startswith("["):
         return "of an op"
+    text = text.replace("'collections.deque'", "'deque'")
     text = re.sub(r"^\w+\(\) argument( \d)? must be str", "must be str", text)
     return re.sub(r"^'builtin_function_or_method'(?= object is not)", "'type'", text)
 

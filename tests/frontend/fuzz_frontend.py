@@ -235,11 +235,20 @@ class Fuzzer:
         """The same mismatch, in a function from which no statement can be left out."""
         while True:
             for text in smaller(bad.text):
-                if (less := self.again(text, bad.case)) is not None:
+                less = self.again(text, bad.case)
+                if less is not None and nature(less) == nature(bad):
                     bad = less
                     break
             else:
                 return bad
+
+
+def nature(bad: Mismatch) -> list:
+    """What kind of mismatch it is: what comes of either side, of errors the type."""
+    return [
+        {key: found[0] if key in ("error", "saved") else None for key, found in side.items()}
+        for side in (bad.expected, bad.got)
+    ]
 
 
 def smaller(text: str) -> Iterator[str]:
