@@ -246,7 +246,10 @@ class Fuzzer:
 def nature(bad: Mismatch) -> list:
     """What kind of mismatch it is: what comes of either side, of errors the type."""
     return [
-        {key: found[0] if key in ("error", "saved") else None for key, found in side.items()}
+        {
+            key: found[0] if key in ("error", "saved") and found else None
+            for key, found in side.items()
+        }
         for side in (bad.expected, bad.got)
     ]
 
