@@ -1,19 +1,25 @@
-"""Every public function and method takes the names of arguments that PyTorch's documents give.
+"""Every public function and method takes the names of arguments that PyTorch's documents give,
+and has documents of its own: shapes, and an example that runs.
 
 PyTorch's names are read off the Python signature or the first lines of the docstring. weft's answer
 to a call with that one argument tells whether it knows the name: it misses others, or refuses the
 value, but not the word.
 """
 
+import doctest
+import importlib
 import inspect
 import re
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 import weft
 
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 MODULES = ["", "nn.functional", "linalg", "fft", "special", "nn.init", "nn.utils", "func"]
 # What is taken only if it has a meaning here.
 VALUES = {
@@ -125,3 +131,109 @@ def test_the_lines_of_a_docstring_are_read() -> None:
         "\nf(input, dim, *, size=(1, 2), out=None) -> Tensor\n\n.. function:: f(x, int n=1) -> (A)"
     )
     assert names_in(doc, "f") == {"input", "dim", "size", "out", "x", "n"}
+
+
+PAGE = (Path(__file__).parent.parent / "docs/names.md").read_text()
+SECTIONS = {
+    home: re.findall(r"(?m)^- `(\w+)`", names)
+    for home, names in re.findall(r"## weft\.?(\S*)\n\n(.*?)\n(?=\n|$)", PAGE, re.DOTALL)
+}
+# What says a shape: [N, C] or `(batch, *)`, or one of these words.
+SHAPES = re.compile(
+    r"\[[^\]]*\]"
+    r"|\((?:\.\.\.|\*|[NnL]|batch|channels|classes|in\w*|out\w*)(?:,[^()]*)?\)"
+    r"|shape|\bsizes?\b|scalar|0-d|dimension|broadcast|\belement|\blength|\bvectors?\b",
+    re.IGNORECASE,
+)
+# All that these have is of tensors, whatever their annotations say.
+OF_TENSORS = {"Tensor", "nn.functional", "linalg", "fft", "special", "signal.windows"}
+
+# reason: namespaces whose names need neither shapes nor an example
+NO_DOCUMENTS = {
+    "devices that this build does not have: they count none, or raise": "cuda cpu xpu mps mtia",
+    "not finished": """
+array_api array_api.fft array_api.linalg distributed hub library multiprocessing onnx utils._pytree
+utils.tensorboard vision vision.datasets vision.io vision.models vision.ops vision.transforms
+vision.transforms.functional vision.transforms.v2 vision.transforms.v2.functional vision.utils""",
+}
+# reason: names that need no example
+NO_EXAMPLE = {
+    "it serves a process until that ends": "listen",
+    "weft's own use": "nn.parameter.hand_on",
+    "it raises: there is no device": "accelerator.set_device_index",
+}
+
+
+def prose(doc: str) -> str:
+    """A docstring without its examples."""
+    return re.sub(r"(?m)^\s*>>>.*(?:\n.*\S.*)*", "", doc)
+
+
+def speaks_of_tensors(home: str, thing: Any, doc: str) -> bool:
+    call = thing
+    if inspect.isclass(thing):
+        call = thing.forward if issubclass(thing, weft.nn.Module) else thing.__init__
+    try:
+        signature = str(inspect.signature(call))
+    except (TypeError, ValueError):
+        signature = doc.partition("\n")[0]
+    return home in OF_TENSORS or "Tensor" in signature
+
+
+def documented() -> Iterator[tuple[str, str, Any]]:
+    passed = " ".join(NO_DOCUMENTS.values()).split()
+    for home, names in SECTIONS.items():
+        for name in names if home not in passed else []:
+            path = f"weft.{home}".rstrip(".")
+            space = weft.Tensor if home == "Tensor" else importlib.import_module(path)
+            thing = getattr(space, name)
+            error = inspect.isclass(thing) and issubclass(thing, BaseException)
+            # An object has the documents of its class.
+            own = inspect.isclass(thing) or thing.__doc__ != type(thing).__doc__
+            if callable(thing) and own and not error:
+                yield home, name, thing
+
+
+def test_public_names_have_shapes_and_an_example() -> None:
+    bare, dumb = set(), set()
+    for home, name, thing in documented():
+        doc = inspect.getdoc(thing) or ""
+        full = f"{home}.{name}".lstrip(".")
+        if ">>>" not in doc:
+            dumb.add(full)
+        if speaks_of_tensors(home, thing, doc) and not SHAPES.search(prose(doc)):
+            bare.add(full)
+    assert not bare, f"no shapes: {sorted(bare)}"
+    listed = set(" ".join(NO_EXAMPLE.values()).split())
+    assert dumb == listed, f"no example, or one after all: {sorted(dumb ^ listed)}"
+
+
+def test_namespaces_that_need_no_documents_are_there() -> None:
+    assert set(" ".join(NO_DOCUMENTS.values()).split()) <= set(SECTIONS)
+
+
+def test_the_law_tells_shapes_from_others() -> None:
+    assert not SHAPES.search(prose("The sum.\n\n>>> f(weft.ones([2]))\ntensor([1.])\n"))
+    assert SHAPES.search(prose("Rows [N, C].\n\n>>> f(1)")) and SHAPES.search("of self's shape")
+    assert prose("One.\n>>> f(1)\n1\n\nTwo.") == "One.\n\n\nTwo."
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_examples_of_docstrings_that_are_made_run() -> None:
+    """tests/test_docs.py runs those of functions that a module defines."""
+    seen: set[str] = set()
+    for home, name, thing in documented():
+        doc = getattr(thing, "__doc__", None) or ""
+        if ">>>" not in doc or doc in seen or inspect.isfunction(thing):
+            continue
+        seen.add(doc)
+        report: list[str] = []
+        weft.manual_seed(0)
+        # An example in a file may use the names of that file.
+        file = getattr(inspect.unwrap(thing), "__module__", None) or "weft"
+        in_python = file.startswith("weft.") and file != "weft._C"
+        names = {**(vars(sys.modules[file]) if in_python else {}), "weft": weft}
+        test = doctest.DocTestParser().get_doctest(doc, names, name, None, None)
+        runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)
+        runner.run(test, out=report.append)
+        assert not report, f"{home}.{name}: " + "".join(report)

@@ -17,12 +17,20 @@ def is_available() -> bool:
 
 
 def device_count() -> int:
-    """0."""
+    """0.
+
+    >>> weft.accelerator.device_count()
+    0
+    """
     return 0
 
 
 def current_accelerator(check_available: bool = False) -> None:
-    """None."""
+    """None.
+
+    >>> weft.accelerator.current_accelerator() is None
+    True
+    """
     return None
 
 

@@ -28,6 +28,11 @@ class Future(Generic[T]):
         devices: where the value lies: the CPU, or None.
 
     Raises: RuntimeError for other devices, and for a second value.
+
+    >>> future = weft.futures.Future()
+    >>> future.set_result(2)
+    >>> future.wait()
+    2
     """
 
     def __init__(self, *, devices: Sequence[Any] | None = None) -> None:
@@ -130,7 +135,14 @@ def _of_callback(error: Exception) -> RuntimeError:
 
 
 def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
-    """The Future of the list, complete when all of them are."""
+    """The Future of the list, complete when all of them are.
+
+    >>> futures = [weft.futures.Future(), weft.futures.Future()]
+    >>> for i, future in enumerate(futures):
+    ...     future.set_result(i)
+    >>> [future.value() for future in weft.futures.collect_all(futures).wait()]
+    [0, 1]
+    """
     together: Future[list[Future[Any]]] = Future()
     left, lock = len(futures), threading.Lock()
     if not futures:
@@ -150,5 +162,11 @@ def collect_all(futures: Sequence[Future[Any]]) -> Future[list[Future[Any]]]:
 
 
 def wait_all(futures: Sequence[Future[Any]]) -> list[Any]:
-    """The values of all; raises the first exception among them."""
+    """The values of all; raises the first exception among them.
+
+    >>> future = weft.futures.Future()
+    >>> future.set_result(2)
+    >>> weft.futures.wait_all([future])
+    [2]
+    """
     return [future.wait() for future in collect_all(futures).wait()]

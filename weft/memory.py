@@ -35,12 +35,20 @@ def allocated() -> int:
 
 
 def cached() -> int:
-    """Bytes that were freed and are kept for the next tensors."""
+    """Bytes that were freed and are kept for the next tensors.
+
+    >>> weft.memory.cached() >= 0
+    True
+    """
     return int(_C._memory_stats()["cached"])
 
 
 def peak() -> int:
-    """The most bytes in tensors at a time, since the start or `reset_peak`."""
+    """The most bytes in tensors at a time, since the start or `reset_peak`.
+
+    >>> weft.memory.peak() >= 0
+    True
+    """
     return int(_C._memory_stats()["peak"])
 
 

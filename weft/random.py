@@ -25,22 +25,44 @@ def manual_seed(seed: int) -> Generator:
 
 
 def seed() -> int:
-    """Restarts the generator from the system's randomness and returns the seed."""
+    """Restarts the generator from the system's randomness and returns the seed.
+
+    >>> weft.seed() == weft.initial_seed()
+    True
+    """
     return default_generator.seed()
 
 
 def initial_seed() -> int:
-    """The seed the generator was last started from."""
+    """The seed the generator was last started from.
+
+    >>> _ = weft.manual_seed(3)
+    >>> weft.initial_seed()
+    3
+    """
     return default_generator.initial_seed()
 
 
 def get_rng_state() -> Tensor:
-    """The generator's state: [5056] uint8, the bytes of PyTorch's."""
+    """The generator's state: [5056] uint8, the bytes of PyTorch's.
+
+    >>> weft.get_rng_state().shape
+    torch.Size([5056])
+    """
     return default_generator.get_state()
 
 
 def set_rng_state(new_state: Tensor) -> None:
-    """Puts back a state that `get_rng_state` gave. Raises RuntimeError for anything else."""
+    """Puts back a state that `get_rng_state` gave. Raises RuntimeError for anything else.
+
+    A uint8 tensor [5056].
+
+    >>> state = weft.get_rng_state()
+    >>> a = weft.rand(2)
+    >>> weft.set_rng_state(state)
+    >>> weft.equal(a, weft.rand(2))
+    True
+    """
     default_generator.set_state(new_state)
 
 
@@ -57,6 +79,9 @@ def fork_rng(
         devices: other generators than the CPU's, of which there are none.
         enabled: whether it does.
         device_type: what kind of device those would be.
+
+    >>> with weft.random.fork_rng():
+    ...     _ = weft.rand(2)
     """
     device(device_type)
     state = default_generator.get_state()

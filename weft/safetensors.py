@@ -240,6 +240,8 @@ def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = Non
         ValueError: names or dtypes that the format has not, tensors that are not contiguous.
         RuntimeError: tensors that share memory.
 
+    Tensors of any shapes.
+
     >>> weft.safetensors.load(weft.safetensors.save({"a": weft.ones(2)}))
     {'a': tensor([1., 1.])}
     """
@@ -252,6 +254,8 @@ def save_file(
     """Writes these tensors to a file, which is replaced as one step.
 
     Raises as `save`.
+
+    Tensors of any shapes.
 
     >>> import os, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -305,7 +309,13 @@ def mapped(filename: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
 
 
 def load(data: bytes) -> dict[str, Tensor]:
-    """The tensors in the bytes of a file. SafetensorError (a ValueError) if it breaks a rule."""
+    """The tensors in the bytes of a file. SafetensorError (a ValueError) if it breaks a rule.
+
+    Shapes and dtypes are those of the file.
+
+    >>> weft.safetensors.load(weft.safetensors.save({"w": weft.ones(2)}))
+    {'w': tensor([1., 1.])}
+    """
     return read(data)[0]
 
 
@@ -315,6 +325,14 @@ def load_file(filename: Path, device: Any = "cpu") -> dict[str, Tensor]:
     The file is mapped: nothing is read before it is used, and what is written into a tensor is not
     written into the file. While tensors of it live, replace the file by renaming another one, as
     `save_file` does; do not write into it or cut it.
+
+    Shapes and dtypes are those of the file.
+
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "model.safetensors")
+    >>> weft.safetensors.save_file({"w": weft.ones(2)}, path)
+    >>> weft.safetensors.load_file(path)
+    {'w': tensor([1., 1.])}
     """
     _expect_cpu(device)
     return mapped(filename)[0]

@@ -281,7 +281,11 @@ def _expect_version(archive: ArchiveReader) -> None:
 
 
 class LoadEndianness(Enum):
-    """The order of bytes of files that do not tell it; `set_default_load_endianness`."""
+    """The order of bytes of files that do not tell it; `set_default_load_endianness`.
+
+    >>> weft.serialization.LoadEndianness.NATIVE.name
+    'NATIVE'
+    """
 
     NATIVE = 1
     LITTLE = 2
@@ -419,14 +423,27 @@ def add_safe_globals(safe_globals: Iterable[Callable[..., Any] | tuple[Any, str]
 
 
 def get_safe_globals() -> list[Any]:
-    """What `add_safe_globals` allowed."""
+    """What `add_safe_globals` allowed.
+
+    >>> class A:
+    ...     pass
+    >>> weft.serialization.add_safe_globals([A])
+    >>> A in weft.serialization.get_safe_globals()
+    True
+    >>> weft.serialization.clear_safe_globals()
+    """
     from weft._checkpoint.names import user_names
 
     return list(user_names().values())
 
 
 def clear_safe_globals() -> None:
-    """Takes back what `add_safe_globals` allowed."""
+    """Takes back what `add_safe_globals` allowed.
+
+    >>> weft.serialization.clear_safe_globals()
+    >>> weft.serialization.get_safe_globals()
+    []
+    """
     from weft._checkpoint.names import user_names
 
     user_names().clear()

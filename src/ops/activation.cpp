@@ -355,7 +355,8 @@ void register_sigmoids(Table& t) {
         .onnx("Softsign(self)")
         .samples(unary_samples());
     t.add("tanhshrink(Tensor self) -> Tensor")
-        .doc("self - tanh(self).\n>>> weft.tanhshrink(weft.tensor([0., 1.]))\n"
+        .doc("self - tanh(self). Of self's shape.\n"
+             ">>> weft.tanhshrink(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.2384])")
         .body(tanhshrink_body)
         .batch(Batch::Body)

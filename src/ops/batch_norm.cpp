@@ -416,7 +416,12 @@ void register_batch_norm(Table& t) {
         .autocast(Cast::Within)
         .doc("Normalises each channel of (n, channels, *) over everything else: with the input's\n"
              "statistics in training, which also moves the running ones, else with the running\n"
-             "ones. Ioffe and Szegedy 2015.")
+             "ones. Ioffe and Szegedy 2015.\n"
+             "Of input's shape; weight, bias and running statistics are [channels].\n"
+             ">>> x = weft.tensor([[1.], [3.]])\n"
+             ">>> weft.batch_norm(x, None, None, None, None, True, 0.1, 0.0, False)\n"
+             "tensor([[-1.],\n"
+             "        [ 1.]])")
         .body(batch_body)
         .batch(Batch::Body)
         .function_only()
@@ -469,7 +474,11 @@ void register_batch_norm(Table& t) {
           "Tensor")
         .autocast(Cast::Within)
         .doc("Normalises each channel of each image (n, channels, *): batch_norm image by image.\n"
-             "Ulyanov, Vedaldi and Lempitsky 2016.")
+             "Ulyanov, Vedaldi and Lempitsky 2016.\n"
+             "Of input's shape; weight, bias and running statistics are [channels].\n"
+             ">>> x = weft.tensor([[[1., 3.]]])\n"
+             ">>> weft.instance_norm(x, None, None, None, None, True, 0.1, 0.0, False)\n"
+             "tensor([[[-1.,  1.]]])")
         .body(instance_body)
         .batch(Batch::Body)
         .function_only()

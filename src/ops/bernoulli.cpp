@@ -196,7 +196,9 @@ void register_bernoulli(Table& t) {
         .inplace()
         .node_name("BernoulliBackward2")
         .grad(0, 0, no_influence)
-        .doc("1 with probability p, else 0, shaped as self.")
+        .doc("1 with probability p, else 0, shaped as self.\n"
+             ">>> weft.bernoulli(weft.zeros(2), 1.0)\n"
+             "tensor([1., 1.])")
         .samples({"f(T(3, 4), 0.3)"});
     t.add("bernoulli.tensor(Tensor self, Tensor p) -> Tensor")
         .shape(bernoulli_tensor_shape)
@@ -224,14 +226,21 @@ void register_bernoulli(Table& t) {
         .body(feature_dropout_body)
         .random()
         .function_only()
-        .doc("dropout of whole channels: one decision for each [n, c].")
+        .doc("dropout of whole channels: one decision for each [n, c].\n"
+             "[n, c, *], of input's shape.\n"
+             ">>> weft.feature_dropout(weft.ones(1, 2, 3), 0.5, False)\n"
+             "tensor([[[1., 1., 1.],\n"
+             "         [1., 1., 1.]]])")
         .samples({"f(T(2, 3, 4), 0.5, True)"});
     t.add("alpha_dropout(Tensor input, float p, bool train) -> Tensor")
         .batch(Batch::Body)
         .body(alpha_dropout_body)
         .random()
         .function_only()
-        .doc("dropout that keeps mean and variance of SELU's outputs. Klambauer et al. 2017.")
+        .doc("dropout that keeps mean and variance of SELU's outputs. Klambauer et al. 2017.\n"
+             "Of input's shape.\n"
+             ">>> weft.alpha_dropout(weft.ones(2), 0.5, False)\n"
+             "tensor([1., 1.])")
         .samples({"f(T(3, 4), 0.5, True)"});
     t.add("_dropout_noise(Tensor self, float p, int[]? size=None) -> Tensor")
         .batch(Batch::Layout)

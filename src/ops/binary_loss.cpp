@@ -179,7 +179,9 @@ void register_bce(Table& t) {
         })
         .doc("-(t log(x) + (1 - t) log(1 - x)) * weight, logarithms kept above -100; the mean\n"
              "(or 'sum', or 'none'). RuntimeError for elements outside [0, 1], ValueError for\n"
-             "sizes that differ.")
+             "sizes that differ.\n"
+             ">>> weft.binary_cross_entropy(weft.tensor([0.5]), weft.tensor([1.]))\n"
+             "tensor(0.6931)")
         .shape(bce_shape)
         .kernel(bce_kernel)
         .function_only()
@@ -327,7 +329,9 @@ void register_logits(Table& t) {
             },
             save_in(3))
         .doc("binary_cross_entropy of sigmoid(input), without overflow; `pos_weight` multiplies\n"
-             "the positive part. Of the target's dtype. ValueError for sizes that differ.")
+             "the positive part. Of the target's dtype. ValueError for sizes that differ.\n"
+             ">>> weft.binary_cross_entropy_with_logits(weft.zeros(2), weft.ones(2))\n"
+             "tensor(0.6931)")
         .shape(logits_shape)
         .kernel(logits_kernel)
         .function_only()

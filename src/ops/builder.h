@@ -14,10 +14,8 @@ void expect_values(const Call& c);
 class OpBuilder {
 public:
     explicit OpBuilder(Op& op) : op_(op) {}
-    OpBuilder& doc(std::string text) {
-        op_.doc = std::move(text);
-        return *this;
-    }
+    // What takes text is in table.cpp: strings are made there, and not once per record.
+    OpBuilder& doc(std::string_view text);
     OpBuilder& shape(void (*rule)(Call&)) {
         op_.shape = rule;
         return *this;
@@ -60,10 +58,7 @@ public:
         op_.constant_outputs |= 1u << k;
         return *this;
     }
-    OpBuilder& node_name(std::string name) {
-        op_.node_name = std::move(name);
-        return *this;
-    }
+    OpBuilder& node_name(std::string_view name);
     /// What each output prints as its grad_fn; the node goes by the first.
     OpBuilder& node_names(std::vector<std::string> names) {
         op_.node_name = names[0];
@@ -221,19 +216,10 @@ public:
     }
     /// The op in ONNX's operators: an expression over the names of parameters, "self *
     /// Sigmoid(self)". What else it may say is in weft/onnx/records.py.
-    OpBuilder& onnx(std::string expression) {
-        op_.onnx = std::move(expression);
-        return *this;
-    }
+    OpBuilder& onnx(std::string_view expression);
     /// Why ONNX has no form of it, as in "no inverse of Erf".
-    OpBuilder& no_onnx(std::string why) {
-        op_.no_onnx = std::move(why);
-        return *this;
-    }
-    OpBuilder& alias(std::string name) {
-        op_.aliases.push_back(std::move(name));
-        return *this;
-    }
+    OpBuilder& no_onnx(std::string_view why);
+    OpBuilder& alias(std::string_view name);
     /// A further name of parameter `name` in calls, beside NumPy's (schema.cpp).
     OpBuilder& alias_of(std::string_view name, std::string alias);
     /// Names of parameters, in an order in which older programs pass them.
@@ -243,10 +229,8 @@ public:
     }
     /// Calls as Python text. T(*sizes, lo=-2, hi=2) is a float tensor, I(*sizes, high=5) int64,
     /// B(*sizes) bool, `f` the op itself.
-    OpBuilder& samples(std::vector<std::string> calls) {
-        op_.samples = std::move(calls);
-        return *this;
-    }
+    OpBuilder& samples(std::initializer_list<std::string_view> calls);
+    OpBuilder& samples(std::vector<std::string> calls);
 
 private:
     Op& op_;

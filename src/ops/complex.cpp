@@ -180,8 +180,10 @@ void register_complex(Table& t) {
         .every_dtype()
         .view()
         .grad(0, 0, [](const Grad& g) { return view_as_real(contiguous(g.grad())); })
-        .doc("Pairs of floats as complex numbers, over the same memory.\n\n"
-             ">>> weft.view_as_complex(weft.tensor([[1., 2.]]))\ntensor([1.+2.j])")
+        .doc("Pairs of floats as complex numbers, over the same memory.\n"
+             "[*, 2] of float32 or float64 gives [*] of complex64 or complex128.\n"
+             ">>> weft.view_as_complex(weft.tensor([[1., 2.]]))\n"
+             "tensor([1.+2.j])")
         .no_onnx("complex numbers")
         .samples({"f(T(3, 2))", "f(T(2, 3, 2))", "f(T(2))"});
     t.add("complex(Tensor real, Tensor imag) -> Tensor")
@@ -225,24 +227,28 @@ void register_complex(Table& t) {
         .body([](Call& c) { c.set(ops::conj(c.in[0])); })
         .alias("conj_physical")
         .batch(Batch::Body)
-        .doc("The complex conjugate; a real tensor itself.\n\n"
-             ">>> weft.tensor([1 + 2j]).conj()\ntensor([1.-2.j])")
+        .doc("The complex conjugate; a real tensor itself. Of self's shape and dtype.\n"
+             ">>> weft.tensor([1 + 2j]).conj()\n"
+             "tensor([1.-2.j])")
         .no_onnx("complex numbers")
         .samples({"f(T(2, 3))"});
     t.add("real(Tensor self) -> Tensor")
         .body([](Call& c) { part_body(c, 0); })
         .batch(Batch::Body)
         .function_only()
-        .doc("The real part, over the same memory; a real tensor itself.\n\n"
-             ">>> weft.real(weft.tensor([1 + 2j]))\ntensor([1.])")
+        .doc("The real part, over the same memory; a real tensor itself. Of self's shape.\n"
+             ">>> weft.real(weft.tensor([1 + 2j]))\n"
+             "tensor([1.])")
         .no_onnx("complex numbers")
         .samples({"f(T(2, 3))"});
     t.add("imag(Tensor self) -> Tensor")
         .body([](Call& c) { part_body(c, 1); })
         .batch(Batch::Body)
         .function_only()
-        .doc("The imaginary part, over the same memory. RuntimeError for real tensors.\n\n"
-             ">>> weft.imag(weft.tensor([1 + 2j]))\ntensor([2.])")
+        .doc("The imaginary part, over the same memory. RuntimeError for real tensors.\n"
+             "Of self's shape.\n"
+             ">>> weft.imag(weft.tensor([1 + 2j]))\n"
+             "tensor([2.])")
         .no_onnx("complex numbers");
     t.add("sgn(Tensor self) -> Tensor")
         .shape(pointwise<Result::Same>)
@@ -271,8 +277,9 @@ void register_complex(Table& t) {
     t.add("isreal(Tensor self) -> Tensor")
         .body(isreal_body)
         .batch(Batch::Body)
-        .doc("Whether the imaginary part is 0.\n\n"
-             ">>> weft.isreal(weft.tensor([1 + 0j, 1j]))\ntensor([ True, False])")
+        .doc("Whether the imaginary part is 0. A bool of self's shape.\n"
+             ">>> weft.isreal(weft.tensor([1 + 0j, 1j]))\n"
+             "tensor([ True, False])")
         .onnx("truth(cast(self, float32) * 0 + 1)")
         .samples({"f(T(2, 3))"});
 }

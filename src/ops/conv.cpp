@@ -362,6 +362,7 @@ const char* kSizes[] = {"", "length", "height, width", "depth, height, width"};
 template <int dims>
 void register_conv_of(Table& t) {
     std::string n = text(dims, "d"), sizes = kSizes[dims];
+    const char* ones = dims == 1 ? "" : dims == 2 ? ", 1" : ", 1, 1";  // of the docs' examples
     std::string head = text("conv", n,
                             "(Tensor input, Tensor weight, Tensor? bias=None, int[] "
                             "stride=[1], ");
@@ -382,14 +383,16 @@ void register_conv_of(Table& t) {
                   text("f(", one, ", ", w(3, 2), ", padding='same', dilation=2)")});
     t.add(head + "int[] padding=[0], int[] dilation=[1], int groups=1) -> Tensor")
         .autocast(Cast::Narrow)
-        .doc(text("Cross-correlation of images (batch, channels, ", sizes,
-                  "), or one without\n"
-                  "batch, with a weight (out, channels / groups, kernel). Zeros around by\n"
-                  "`padding` (ints, 'same' or 'valid'). RuntimeError for sizes that do not fit.\n\n"
-                  ">>> x, w = weft.ones(1, 1",
-                  dims > 1 ? ", 1" : "", dims > 2 ? ", 1" : "", ", 4), weft.ones(1, 1",
-                  dims > 1 ? ", 1" : "", dims > 2 ? ", 1" : "", ", 3)\n>>> weft.conv", n,
-                  "(x, w).flatten().tolist()\n[3.0, 3.0]"))
+        .doc(text(
+            "Cross-correlation of images [batch, channels, ", sizes,
+            "], or one without\n"
+            "batch, with a weight [out, channels / groups, *kernel]: [batch, out, *] with\n"
+            "floor((size + 2 padding - dilation (kernel - 1) - 1) / stride + 1) places. Zeros\n"
+            "around by `padding` (ints, 'same' or 'valid'). RuntimeError for sizes that do\n"
+            "not fit.\n\n"
+            ">>> x, w = weft.ones(1, 1",
+            ones, ", 4), weft.ones(1, 1", ones, ", 3)\n>>> weft.conv", n,
+            "(x, w).flatten().tolist()\n[3.0, 3.0]"))
         .body(conv_body<dims>)
         .batch(Batch::Body)
         .function_only()
@@ -406,9 +409,13 @@ void register_conv_of(Table& t) {
                "stride=[1], int[] padding=[0], int[] output_padding=[0], int groups=1, int[] "
                "dilation=[1]) -> Tensor"))
         .autocast(Cast::Narrow)
-        .doc(text("The adjoint of conv", n, ": images (batch, channels, ", sizes,
-                  ") and a weight\n"
-                  "(channels, out / groups, kernel). `output_padding` makes the result longer."))
+        .doc(text("The adjoint of conv", n, ": images [batch, channels, ", sizes,
+                  "] and a weight\n"
+                  "[channels, out / groups, *kernel] give [batch, out, *] with (size - 1) stride\n"
+                  "- 2 padding + dilation (kernel - 1) + output_padding + 1 places.\n"
+                  ">>> x, w = weft.ones(1, 1",
+                  ones, ", 2), weft.ones(1, 1", ones, ", 2)\n>>> weft.conv_transpose", n,
+                  "(x, w).flatten().tolist()\n[1.0, 2.0, 1.0]"))
         .body(transposed_body<dims>)
         .batch(Batch::Body)
         .function_only()
@@ -568,7 +575,11 @@ void register_conv(Table& t) {
           "int[] dilation, bool transposed, int[] output_padding, int groups) -> Tensor")
         .autocast(Cast::Narrow)
         .doc("Convolution, or with `transposed` its adjoint, of a batch of images with one to\n"
-             "three spatial dims; see conv2d and conv_transpose2d.")
+             "three spatial dims; see conv2d and conv_transpose2d.\n"
+             "input [n, channels, *], weight [out, channels / groups, *].\n"
+             ">>> x, w = weft.ones(1, 1, 3), weft.ones(1, 1, 2)\n"
+             ">>> weft.convolution(x, w, None, [1], [0], [1], False, [0], 1)\n"
+             "tensor([[[2., 2.]]])")
         .shape(convolution_shape)
         .kernel(convolution_kernel)
         .flops(convolution_flops)

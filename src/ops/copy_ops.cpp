@@ -124,8 +124,10 @@ void register_copy_ops(Table& t) {
               })
         .onnx("Identity(self)");
     t.add("contiguous(Tensor self) -> Tensor")
-        .doc("self if it lies in row-major order, else a copy that does.\n\n"
-             ">>> weft.zeros(2, 3).t().contiguous().stride()\n(2, 1)")
+        .doc("self if it lies in row-major order, else a copy that does.\n"
+             "Shape and dtype stay.\n"
+             ">>> weft.zeros(2, 3).t().contiguous().stride()\n"
+             "(2, 1)")
         .body([](Call& c) { c.set(c.in[0].contiguous() ? c.in[0] : contiguous_copy(c.in[0])); })
         .memory_format(Formats::Self)
         .batch(Batch::Body)

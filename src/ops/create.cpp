@@ -228,7 +228,9 @@ void register_like(Table& t) {
         .every_dtype()
         .memory_format(Formats::Result)
         .factory()
-        .doc("Uninitialised memory, shaped and ordered as self.")
+        .doc("Uninitialised memory, shaped and ordered as self. Shape and dtype of self.\n"
+             ">>> weft.empty_like(weft.ones(2, 3)).shape\n"
+             "torch.Size([2, 3])")
         .onnx("full(sizes(self), 0, result.dtype)")
         .samples({"f(T(2, 3))"});
     t.add("zeros_like(Tensor self, *, dtype? dtype=None) -> Tensor")
@@ -275,7 +277,9 @@ void register_create(Table& t) {
         .every_dtype()
         .memory_format(Formats::Result)
         .factory()
-        .doc("Uninitialised memory of that size.")
+        .doc("Uninitialised memory of that size. Shape `size`.\n"
+             ">>> weft.empty(2, 3).shape\n"
+             "torch.Size([2, 3])")
         .onnx("full(size, 0, result.dtype)")
         .samples({"f(2, 3)"});
     t.add("zeros(int[] size, *, dtype? dtype=None) -> Tensor")
@@ -320,8 +324,10 @@ void register_create(Table& t) {
         .kernel(arange_kernel)
         .factory()
         .out_form()
-        .doc("start, start + step, ... below end; int64 if all three are integers.\n\n"
-             ">>> weft.arange(3)\ntensor([0, 1, 2])")
+        .doc("start, start + step, ... below end; int64 if all three are integers.\n"
+             "A vector of ceil((end - start) / step) elements.\n"
+             ">>> weft.arange(3)\n"
+             "tensor([0, 1, 2])")
         .samples({"f(5)", "f(2.5)", "f(0)", "f(3, dtype=weft.float64)"});
     t.add("arange.start(Scalar start, Scalar end, Scalar step=1, *, dtype? dtype=None) -> Tensor")
         .shape(arange_shape)
@@ -336,8 +342,10 @@ void register_create(Table& t) {
         .factory()
         .out_form()
         .doc("`steps` numbers evenly from start to end, both included; complex between complex "
-             "ends.\n\n"
-             ">>> weft.linspace(0, 1, 3)\ntensor([0.0000, 0.5000, 1.0000])")
+             "ends.\n"
+             "The result is [steps].\n"
+             ">>> weft.linspace(0, 1, 3)\n"
+             "tensor([0.0000, 0.5000, 1.0000])")
         .samples({"f(0, 1, 5)", "f(3, -2, 4)", "f(1, 2, 1)", "f(0, 10, 5, dtype=weft.int64)",
                   "f(0, 1, 0)", "f(0, 1j, 5)", "f(1, 2 + 1j, 1, dtype=weft.complex128)"});
     t.add("logspace(Scalar start, Scalar end, int steps, float base=10.0, *, dtype? dtype=None) -> "
@@ -346,8 +354,9 @@ void register_create(Table& t) {
         .kernel(logspace_kernel)
         .factory()
         .out_form()
-        .doc("base to the power of each number of linspace.\n\n>>> weft.logspace(0, 2, "
-             "3)\ntensor([  1.,  10., 100.])")
+        .doc("base to the power of each number of linspace. The result is [steps].\n"
+             ">>> weft.logspace(0, 2, 3)\n"
+             "tensor([  1.,  10., 100.])")
         .samples({"f(0, 2, 3)", "f(0, 3, 4, base=2.0)", "f(1, 2, 1)", "f(0, 1j, 3)"});
     register_like(t);
 }

@@ -298,7 +298,9 @@ void register_nll(Table& t) {
         .autocast(Cast::Float)
         .doc("-weight[t] * input[t] for every target t (int64); the mean is over the weights.\n"
              "Input [C], [N, C] or [N, C, d1, ...] of log-probabilities, target without C.\n"
-             "IndexError for a target that is no class.")
+             "IndexError for a target that is no class.\n"
+             ">>> weft.nll_loss(weft.tensor([[-1., -2.]]), weft.tensor([1]))\n"
+             "tensor(2.)")
         .shape(indexed_shape)
         .kernel(nll_kernel)
         .batch(nll_rows, save_in(2))

@@ -107,10 +107,10 @@ void shift_kernel(Call& c) {
 void register_running(Table& t) {
     t.add("cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor")
         .batch(batch_along<0>)
-        .doc(
-            "Running sums along `dim`, converted to `dtype` first; integers and bools in int64.\n\n"
-            ">>> weft.cumsum(weft.tensor([1., 2., 3.]), 0)\n"
-            "tensor([1., 3., 6.])")
+        .doc("Running sums along `dim`, converted to `dtype` first; integers and bools in int64.\n"
+             "Of self's shape.\n\n"
+             ">>> weft.cumsum(weft.tensor([1., 2., 3.]), 0)\n"
+             "tensor([1., 3., 6.])")
         .shape(running_shape)
         .kernel(running_kernel<Cumsum>)
         .uint64(Uint64::Bits)
@@ -122,7 +122,7 @@ void register_running(Table& t) {
     t.add("cumprod(Tensor self, int dim, *, dtype? dtype=None) -> Tensor")
         .batch(batch_along<0>)
         .doc("Running products along `dim`, converted to `dtype` first; integers and bools in\n"
-             "int64.\n\n"
+             "int64. Of self's shape.\n\n"
              ">>> weft.cumprod(weft.tensor([1., 2., 3.]), 0)\n"
              "tensor([1., 2., 6.])")
         .shape(running_shape)

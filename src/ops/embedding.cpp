@@ -202,7 +202,10 @@ void register_embedding(Table& t) {
             {"f(T(5, 3), I(5, high=4), 4, -1, False)", "f(T(5, 3), I(5, high=4), 4, 1, True)"});
     t.add("one_hot(Tensor self, int num_classes=-1) -> Tensor")
         .doc("int64 [..., num_classes] with 1 at each value, 0 elsewhere; -1: the largest value + "
-             "1.")
+             "1.\n"
+             ">>> weft.nn.functional.one_hot(weft.tensor([1, 0]), 3)\n"
+             "tensor([[0, 1, 0],\n"
+             "        [1, 0, 0]])")
         .body([](Call& c) {
             static const Function sized{"_one_hot"}, open{"_one_hot_open"};
             c.set((c.attr(0).as_int() == -1 ? open : sized)(c.in[0], c.attr(0)));

@@ -184,9 +184,10 @@ void register_pair(Table& t) {
     t.add(m + ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
         .uint64(Uint64::Order)
         .batch(batch_along<0>)
-        .doc(text("The ", size,
-                  " elements along `dim` and the first index of each (int64).\n"
-                  "IndexError if the dim is empty."))
+        .doc(text(
+            "The ", size,
+            " elements along `dim` and the first index of each (int64), both of self's\n"
+            "shape without `dim`, which has size 1 with `keepdim`. IndexError if it is empty."))
         .shape(indexed_layout)
         .kernel(indexed_kernel<Max>)
         .constant_output(1)
@@ -198,7 +199,9 @@ void register_pair(Table& t) {
         .uint64(Uint64::Order)
         .batch(batch_over<0>)
         .doc(text("The ", size,
-                  " elements over `dim` (None or empty: all). Equal ones share the gradient."))
+                  " elements over `dim` (None or empty: all), which goes away, or has size 1\n"
+                  "with `keepdim`. Equal ones share the gradient.\n>>> weft.a",
+                  m, "(weft.tensor([[1, 2], [3, 0]]), 1)\ntensor([", Max ? "2, 3" : "1, 0", "])"))
         .shape(over_dims_shape)
         .kernel(over_dims_kernel<Max>)
         .grad(0, save_in(0) | save_out(0),
@@ -254,7 +257,8 @@ void register_kthvalue(Table& t) {
     t.add("kthvalue(Tensor self, int k, int dim=-1, bool keepdim=False) -> (Tensor values, Tensor "
           "indices)")
         .uint64(Uint64::Order)
-        .doc("The k-th smallest element along `dim`, counted from 1, and where it stands (int64).\n"
+        .doc("The k-th smallest element along `dim`, counted from 1, and where it stands (int64),\n"
+             "both of self's shape without `dim`, which has size 1 with `keepdim`.\n"
              "RuntimeError for a k out of range, IndexError if the dim is empty.\n\n"
              ">>> weft.kthvalue(weft.tensor([3, 1, 2]), 2).values\n"
              "tensor(2)")
@@ -307,8 +311,8 @@ void register_median(Table& t) {
         .samples({"f(T(2, 3))", "f(T())", "f(I(5))"});
     t.add("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
         .uint64(Uint64::Order)
-        .doc("The medians along `dim` and where they are (int64). IndexError if the dim is\n"
-             "empty.")
+        .doc("The medians along `dim` and where they are (int64), both of self's shape without\n"
+             "`dim`, which has size 1 with `keepdim`. IndexError if it is empty.")
         .shape([](Call& c) {
             median_shape_check(c);
             indexed_layout(c);

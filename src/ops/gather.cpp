@@ -257,9 +257,10 @@ void register_flat(Table& t) {
         .samples(
             {"f(T(2, 3), I(4, high=6))", "f(T(2, 3), I(2, 2, high=6))", "f(T(), I(2, high=1))"});
     t.add("put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor")
-        .doc("self with source written (or added) at positions of the flattened tensor.\n\n"
-             ">>> weft.zeros(2, 2).put(weft.tensor([3]), weft.ones(1)).tolist()\n[[0.0, 0.0], "
-             "[0.0, 1.0]]")
+        .doc("self with source written (or added) at positions of the flattened tensor.\n"
+             "Of self's shape; index and source have equally many elements.\n"
+             ">>> weft.zeros(2, 2).put(weft.tensor([3]), weft.ones(1)).tolist()\n"
+             "[[0.0, 0.0], [0.0, 1.0]]")
         .shape(put_shape)
         .kernel(put_kernel)
         .every_dtype()
@@ -351,9 +352,10 @@ void register_gather(Table& t) {
         .grad(0, save_in(1), [](const Grad& g) { return around(g, g.attr(2)); })
         .samples({"f(T(3, 4), 1, I(2, 3, high=4), 1.5)", "f(T(3), 0, I(2, high=3), 2)"});
     t.add("scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor")
-        .doc(
-            "self with src added as scatter writes it, in the order of the index.\n\n"
-            ">>> weft.zeros(2).scatter_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2.])")
+        .doc("self with src added as scatter writes it, in the order of the index.\n"
+             "Of self's shape; index and src have as many dims.\n"
+             ">>> weft.zeros(2).scatter_add(0, weft.tensor([1, 1]), weft.ones(2))\n"
+             "tensor([0., 2.])")
         .shape(scatter_shape)
         .batch(batch_along<0>)
         .kernel(scatter_kernel<Combine::Add>)

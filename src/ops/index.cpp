@@ -324,8 +324,10 @@ bool index_add_rows(const BatchCall& c, BatchForm& form) {
 
 void register_along(Table& t) {
     t.add("index_select(Tensor self, int dim, Tensor index) -> Tensor")
-        .doc("The positions along `dim` that a vector names. Raises IndexError out of range.\n\n"
-             ">>> weft.arange(4).index_select(0, weft.tensor([2, 0]))\ntensor([2, 0])")
+        .doc("The positions along `dim` that a vector names. Raises IndexError out of range.\n"
+             "Size n of `dim` becomes that of `index`, [k]; the dtype stays.\n"
+             ">>> weft.arange(4).index_select(0, weft.tensor([2, 0]))\n"
+             "tensor([2, 0])")
         .shape(index_select_shape)
         .batch(index_select_rows)
         .kernel(index_select_kernel)
@@ -338,9 +340,10 @@ void register_along(Table& t) {
     t.add("index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> "
           "Tensor")
         .batch(index_add_rows)
-        .doc("self with alpha * source added at the named positions along `dim`.\n\n"
-             ">>> weft.zeros(3).index_add(0, weft.tensor([1, 1]), weft.ones(2))\ntensor([0., 2., "
-             "0.])")
+        .doc("self with alpha * source added at the named positions along `dim`.\n"
+             "index is [k], source has size k at `dim` and else self's sizes.\n"
+             ">>> weft.zeros(3).index_add(0, weft.tensor([1, 1]), weft.ones(2))\n"
+             "tensor([0., 2., 0.])")
         .shape([](Call& c) { along_shape(c, ErrorKind::Runtime); })
         .kernel(along_kernel<true>)
         .strided_output()
@@ -357,10 +360,11 @@ void register_along(Table& t) {
         .samples({"f(T(4, 3), 0, I(5, high=4), T(5, 3))",
                   "f(T(2, 3), -1, I(2, high=3), T(2, 2), alpha=2)"});
     t.add("index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor")
-        .doc(
-            "self with source written at the named positions along `dim`; the last of several "
-            "wins.\n\n"
-            ">>> weft.zeros(3).index_copy(0, weft.tensor([1]), weft.ones(1))\ntensor([0., 1., 0.])")
+        .doc("self with source written at the named positions along `dim`; the last of several "
+             "wins.\n"
+             "index is [k], source has size k at `dim` and else self's sizes.\n"
+             ">>> weft.zeros(3).index_copy(0, weft.tensor([1]), weft.ones(1))\n"
+             "tensor([0., 1., 0.])")
         .shape([](Call& c) { along_shape(c, ErrorKind::Index); })
         .kernel(along_kernel<false>)
         .every_dtype()

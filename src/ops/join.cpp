@@ -226,7 +226,10 @@ void register_join(Table& t) {
     t.add("hstack(Tensor[] tensors) -> Tensor")
         .body(hstack_body)
         .batch(Batch::Body)
-        .doc("cat along dimension 1, or 0 for 1-d tensors.")
+        .doc("cat along dimension 1, or 0 for 1-d tensors.\n"
+             "[n, a, *] and [n, b, *] give [n, a + b, *].\n"
+             ">>> weft.hstack([weft.tensor([1, 2]), weft.tensor([3])])\n"
+             "tensor([1, 2, 3])")
         .function_only()
         .samples({"f([T(2, 3), T(2, 1)])", "f([T(2), T()])"});
     t.add("vstack(Tensor[] tensors) -> Tensor")
@@ -235,7 +238,11 @@ void register_join(Table& t) {
             c.set(cat.over(at_least(c, 2), {0}));
         })
         .batch(Batch::Body)
-        .doc("cat along dimension 0; 1-d tensors are rows.")
+        .doc("cat along dimension 0; 1-d tensors are rows.\n"
+             "[a, *] and [b, *] give [a + b, *].\n"
+             ">>> weft.vstack([weft.tensor([1, 2]), weft.tensor([3, 4])])\n"
+             "tensor([[1, 2],\n"
+             "        [3, 4]])")
         .function_only()
         .alias("row_stack")
         .samples({"f([T(2, 3), T(3)])"});
@@ -245,7 +252,11 @@ void register_join(Table& t) {
             c.set(cat.over(at_least(c, 3), {2}));
         })
         .batch(Batch::Body)
-        .doc("cat along dimension 2; 1-d and 2-d tensors get it as a new one.")
+        .doc("cat along dimension 2; 1-d and 2-d tensors get it as a new one.\n"
+             "k times [n] give [1, n, k], k times [m, n] give [m, n, k].\n"
+             ">>> weft.dstack([weft.tensor([1, 2]), weft.tensor([3, 4])])\n"
+             "tensor([[[1, 3],\n"
+             "         [2, 4]]])")
         .function_only()
         .samples({"f([T(2, 3), T(2, 3)])", "f([T(3), T(3)])"});
 }

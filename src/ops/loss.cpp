@@ -254,7 +254,10 @@ void register_differences(Table& t) {
         .samples({"f(T(2, 3), T(2, 3), weight=T(2, 3, lo=0.1))"});
     add_difference_loss<SmoothL1>(t, "smooth_l1_loss", ", float beta=1.0")
         .doc("0.5 d^2 / beta where |d| < beta, |d| - 0.5 beta elsewhere (Girshick 2015).\n"
-             "RuntimeError for a negative beta.")
+             "d = input - target, which broadcast; a 0-d tensor, or d's shape with 'none'.\n"
+             "RuntimeError for a negative beta.\n"
+             ">>> weft.nn.functional.smooth_l1_loss(weft.tensor([0.5, 3.]), weft.zeros(2))\n"
+             "tensor(1.3125)")
         .shape([](Call& c) {
             WEFT_EXPECT(c.attr(1).as_double() >= 0, Runtime, c.name(), "another beta",
                         text(c.attr(1).as_double(),
@@ -264,7 +267,10 @@ void register_differences(Table& t) {
         .samples({common[0], common[1], common[2], "f(T(3), T(3), beta=0.5)"});
     add_difference_loss<Huber>(t, "huber_loss", ", float delta=1.0")
         .doc("0.5 d^2 where |d| <= delta, delta (|d| - 0.5 delta) elsewhere (Huber 1964).\n"
-             "RuntimeError for a delta that is not positive.")
+             "d = input - target, which broadcast; a 0-d tensor, or d's shape with 'none'.\n"
+             "RuntimeError for a delta that is not positive.\n"
+             ">>> weft.nn.functional.huber_loss(weft.tensor([0.5, 3.]), weft.zeros(2))\n"
+             "tensor(1.3125)")
         .shape([](Call& c) {
             WEFT_EXPECT(c.attr(1).as_double() > 0, Runtime, c.name(), "another delta",
                         text(c.attr(1).as_double(),
@@ -290,7 +296,10 @@ void register_differences(Table& t) {
           "-> Tensor")
         .autocast(Cast::Float)
         .batch(Batch::Body)
-        .doc("The mean (or 'sum', or 'none') of |input - target|, weighted if a weight is given.")
+        .doc("The mean (or 'sum', or 'none') of |input - target|, weighted if a weight is given.\n"
+             "The operands broadcast; a 0-d tensor, or their shape with 'none'.\n"
+             ">>> weft.l1_loss(weft.tensor([1., 3.]), weft.zeros(2))\n"
+             "tensor(2.)")
         .body([](Call& c) {
             Reduction how = reduction_of(c.name(), c.attr(0));
             Tensor x = c.in[0], target = c.in[1];
@@ -341,7 +350,10 @@ void register_loss(Table& t) {
         .autocast(Cast::Float)
         .doc("target * (log(target) - input) with input in log space, target too if `log_target`\n"
              "says so. reduction 'batchmean' divides the sum by the first size (Kullback and\n"
-             "Leibler 1951).")
+             "Leibler 1951).\n"
+             ">>> p = weft.tensor([0.5, 0.5])\n"
+             ">>> weft.kl_div(weft.log(p), p, reduction=\"sum\")\n"
+             "tensor(0.)")
         .body(kl_div_body)
         .batch(Batch::Body)
         .function_only()

@@ -205,7 +205,11 @@ void register_mask(Table& t) {
         .shape_of_values<nonzero_shape>(save_in(0))
         .kernel(nonzero_kernel)
         .every_dtype()
-        .doc("nonzero().")
+        .doc("nonzero().\n"
+             "[k, d] of int64: a row for each of k true elements of a tensor with d dims.\n"
+             ">>> weft.argwhere(weft.tensor([[0, 1], [1, 0]]))\n"
+             "tensor([[0, 1],\n"
+             "        [1, 0]])")
         .samples({"f(I(3, 4))"});
 }
 

@@ -502,7 +502,10 @@ void register_matmul(Table& table) {
                   "f(T(3, 2).t(), T(4, 3).t())"});
     table.add("bmm(Tensor self, Tensor mat2) -> Tensor")
         .autocast(Cast::Narrow)
-        .doc("[b, m, k] times [b, k, n], batch by batch.")
+        .doc("[b, m, k] times [b, k, n] give [b, m, n], batch by batch. RuntimeError for sizes\n"
+             "that do not fit.\n"
+             ">>> weft.bmm(weft.ones(2, 1, 3), weft.ones(2, 3, 1)).flatten()\n"
+             "tensor([3., 3.])")
         .shape(bmm_shape)
         .kernel(or_complex<bmm_kernel>)
         .flops(product_flops<>)
@@ -514,7 +517,9 @@ void register_matmul(Table& table) {
         .samples({"f(T(2, 3, 4), T(2, 4, 2))", "f(T(1, 1, 1), T(1, 1, 1))",
                   "f(T(2, 4, 3).transpose(1, 2), T(2, 4, 2))"});
     table.add("mv(Tensor self, Tensor vec) -> Tensor")
-        .doc("[m, k] times [k].")
+        .doc("[m, k] times [k]. The result is [m]. RuntimeError for sizes that do not fit.\n"
+             ">>> weft.mv(weft.tensor([[1., 2.], [3., 4.]]), weft.tensor([1., 1.]))\n"
+             "tensor([3., 7.])")
         .shape(mv_shape)
         .kernel(or_complex<mv_kernel>)
         .flops(product_flops<>)
@@ -528,7 +533,10 @@ void register_matmul(Table& table) {
         .onnx("MatMul(self, vec)")
         .samples({"f(T(2, 3), T(3))", "f(T(3, 2).t(), T(3))"});
     table.add("dot(Tensor self, Tensor tensor) -> Tensor")
-        .doc("The sum of products of two 1-D tensors.")
+        .doc("The sum of products of two 1-D tensors.\n"
+             "[n] and [n] give a 0-d tensor. RuntimeError for other shapes.\n"
+             ">>> weft.dot(weft.tensor([1, 2]), weft.tensor([3, 4]))\n"
+             "tensor(11)")
         .shape(dot_shape)
         .kernel(or_complex<dot_kernel>)
         .flops(product_flops<>)
@@ -539,7 +547,10 @@ void register_matmul(Table& table) {
         .onnx("MatMul(self, tensor)")
         .samples({"f(T(3), T(3))", "f(T(0), T(0))"});
     table.add("outer(Tensor self, Tensor vec2) -> Tensor")
-        .doc("[m] and [n] give [m, n].")
+        .doc("[m] and [n] give [m, n].\n"
+             ">>> weft.outer(weft.tensor([1, 2]), weft.tensor([3, 4]))\n"
+             "tensor([[3, 4],\n"
+             "        [6, 8]])")
         .body([](Call& c) {
             WEFT_EXPECT(c.in[0].ndim() == 1 && c.in[1].ndim() == 1, Runtime, "outer", "two vectors",
                         text("another (outer: Expected 1-D argument ",
@@ -568,7 +579,11 @@ void register_matmul(Table& table) {
              "Tensor")
         .float8()
         .autocast(Cast::Narrow)
-        .doc("beta * self + alpha * (mat1 @ mat2), self expanded to the product's shape.")
+        .doc("beta * self + alpha * (mat1 @ mat2), self expanded to the product's shape.\n"
+             "mat1 is [n, k], mat2 [k, m], the result [n, m].\n"
+             ">>> weft.addmm(weft.tensor([1., 2.]), weft.ones(2, 3), weft.ones(3, 2), alpha=2)\n"
+             "tensor([[7., 8.],\n"
+             "        [7., 8.]])")
         .shape(addmm_shape)
         .kernel(addmm_kernel)
         .flops(product_flops<1>)

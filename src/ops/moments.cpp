@@ -141,7 +141,10 @@ void add_with_mean(Table& t, const std::string& name) {
     t.add(name +
           "(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
           "(Tensor, Tensor)")
-        .doc(text("The ", name.substr(0, 3), " over `dim` and the mean, as a pair."))
+        .doc(text("The ", name.substr(0, 3),
+                  " over `dim` (None or empty: all) and the mean, as a pair, both of self's\n"
+                  "shape without `dim`, which has size 1 with `keepdim`.\n>>> weft.",
+                  name, "(weft.tensor([1., 3.]), correction=0)\n(tensor(1.), tensor(2.))"))
         .body([](Call& c) { Run(c, c.attr(0), c.attr(1), c.attr(2)); })
         .batch(Batch::Body)
         .samples({"f(T(2, 3))", "f(T(4, 3), 0, correction=0, keepdim=True)"});
@@ -156,6 +159,7 @@ void register_variance(Table& t) {
           "Tensor")
         .batch(batch_over<0>)
         .doc("The variance over `dim` (None or empty: all), divided by n - correction (None: 1).\n"
+             "`dim` goes away, or has size 1 with `keepdim`.\n"
              "RuntimeError for integers.\n\n"
              ">>> weft.var(weft.tensor([1., 3.]))\n"
              "tensor(2.)")
@@ -167,7 +171,9 @@ void register_variance(Table& t) {
     t.add("std(Tensor self, int[]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> "
           "Tensor")
         .batch(batch_over<0>)
-        .doc("The standard deviation: the square root of var().")
+        .doc("The standard deviation: the square root of var(), with its shapes.\n"
+             ">>> weft.std(weft.tensor([1., 3.]), correction=0)\n"
+             "tensor(1.)")
         .shape(variance_shape)
         .kernel(variance_kernel<true>)
         .grad(0, save_in(0) | save_out(0), deviation_gradient)
@@ -357,8 +363,8 @@ void register_logsumexp(Table& t) {
     t.add("logsumexp(Tensor self, int[] dim, bool keepdim=False) -> Tensor")
         .uint64(Uint64::Bits)
         .batch(batch_along<0>)
-        .doc("log(sum(exp(x))) over `dim`, without overflow; -inf for an empty dim. Integers\n"
-             "become floating.\n\n"
+        .doc("log(sum(exp(x))) over `dim`, without overflow; -inf for an empty dim. `dim` goes\n"
+             "away, or has size 1 with `keepdim`. Integers become floating.\n\n"
              ">>> weft.logsumexp(weft.zeros(2), 0)\n"
              "tensor(0.6931)")
         .shape([](Call& c) {

@@ -236,7 +236,8 @@ void register_pad(Table& t) {
         .float8()
         .uint64(Uint64::Bits)
         .doc("self with `value` around it. `pad` counts from the last dim on, before and after\n"
-             "it; negative pads cut off.\n\n"
+             "it; negative pads cut off.\n"
+             "Size n of a padded dim becomes before + n + after.\n"
              ">>> weft.constant_pad_nd(weft.tensor([1, 2]), (1, -1))\n"
              "tensor([0, 1])")
         .shape(constant_shape)

@@ -275,8 +275,10 @@ void register_views(Table& t) {
     view_op(t, "select(Tensor self, int dim, int index) -> Tensor", select_shape, nullptr)
         .joint_grad(0, select_gradient)
         .batch(batch_along<0>)
-        .doc("One position along `dim`, which goes away. Raises IndexError out of range.\n\n"
-             ">>> weft.arange(6).view(2, 3).select(1, -1)\ntensor([2, 5])")
+        .doc("One position along `dim`, which goes away. Raises IndexError out of range.\n"
+             "[*, n, *] gives [*, *].\n"
+             ">>> weft.arange(6).view(2, 3).select(1, -1)\n"
+             "tensor([2, 5])")
         .samples({"f(T(2, 3), 0, 1)", "f(T(2, 3), -1, -1)", "f(T(3), 0, 0)"});
     view_op(t, "_first(Tensor self) -> Tensor", first_shape,
             [](const Grad& g) {
@@ -293,7 +295,10 @@ void register_views(Table& t) {
             slice_shape, nullptr)
         .batch(batch_along<0>)
         .joint_grad(0, slice_gradient)
-        .doc("Positions start to end along `dim`, by Python's rule.")
+        .doc("Positions start to end along `dim`, by Python's rule: its size becomes\n"
+             "ceil((end - start) / step).\n"
+             ">>> weft.slice_copy(weft.arange(5), 0, 1, 3)\n"
+             "tensor([1, 2])")
         .internal()
         .in_packages()
         .samples({"f(T(4, 3), 0, 1, 3)", "f(T(4, 3), 1, None, None, 2)", "f(T(4), 0, -3, 10)",
@@ -328,7 +333,10 @@ void register_views(Table& t) {
     view_op(t, "split_with_sizes(Tensor self, int[] split_sizes, int dim=0) -> Tensor[]",
             split_sizes_shape, by_sizes)
         .batch(batch_along<1>)
-        .doc("Views of the given sizes along `dim`.")
+        .doc("Views of the given sizes along `dim`.\n"
+             "RuntimeError unless they add up to the size of `dim`.\n"
+             ">>> weft.split_with_sizes(weft.arange(3), [1, 2])\n"
+             "(tensor([0]), tensor([1, 2]))")
         .samples({"f(T(5, 2), (2, 3))", "f(T(2, 5), (2, 3), 1)"});
     t.add("chunk(Tensor self, int chunks, int dim=0) -> Tensor[]")
         .body(chunk_body)
@@ -338,8 +346,8 @@ void register_views(Table& t) {
         .samples({"f(T(5, 2), 2)", "f(T(2, 4), 3, dim=-1)"});
     view_op(t, "unbind(Tensor self, int dim=0) -> Tensor[]", unbind_shape, unbind_gradient)
         .batch(batch_along<0>)
-        .doc("Each position along `dim` as a view.\n\n>>> [p.item() for p in "
-             "weft.arange(3).unbind()]\n"
+        .doc("Each position along `dim` as a view. n of shape [*, *] of one [*, n, *].\n"
+             ">>> [p.item() for p in weft.arange(3).unbind()]\n"
              "[0, 1, 2]")
         .samples({"f(T(3, 2))", "f(T(2, 3), 1)", "f(T(2, 3), dim=-1)"});
     view_op(t, "diagonal(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor",

@@ -34,8 +34,9 @@ void binomial_kernel(Call& c) {
 void register_poisson(Table& t) {
     t.add("poisson(Tensor self) -> Tensor")
         .doc("A number of Poisson's distribution for each rate, of self's dtype. The numbers are\n"
-             "PyTorch's under the same seed.\n\n"
-             ">>> weft.poisson(weft.zeros(2))\ntensor([0., 0.])")
+             "PyTorch's under the same seed. Of self's shape.\n"
+             ">>> weft.poisson(weft.zeros(2))\n"
+             "tensor([0., 0.])")
         .shape([](Call& c) {
             const Tensor& rates = c.in[0];
             if (!is_floating(rates.dtype()))

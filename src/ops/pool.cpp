@@ -247,6 +247,11 @@ std::vector<std::string> max_samples(int dims) {
     return {"f(T(1, 2, 4, 5, 4), 2)", "f(T(2, 4, 5, 4), (2, 3, 2), 1, (1, 1, 0), ceil_mode=True)"};
 }
 
+/// Of examples in docs: where ops are, the sizes before the last one, and windows along that.
+const char* kWhere[] = {"", "_C.ops.", "_C.ops."};
+const char* kOnes[] = {"", ", 1", ", 1, 1"};
+const char* kWindows[] = {"2", "(1, 2)", "(1, 1, 2)"};
+
 /// PyTorch's autocast names the pools of volumes only.
 template <int dims>
 constexpr Cast kCast = dims == 3 ? Cast::Float : Cast::None;
@@ -260,7 +265,12 @@ void register_max(Table& t) {
         .doc(text("The largest value of each window over the last ", dims,
                   " dims. `stride` is\n"
                   "kernel_size if None; padding counts as -inf; with ceil_mode windows may end\n"
-                  "outside. RuntimeError for sizes that do not fit."))
+                  "outside. [n, c, *] gives [n, c, *] with floor((size + 2 padding - dilation\n"
+                  "(kernel_size - 1) - 1) / stride + 1) places, ceil with ceil_mode.\n"
+                  "RuntimeError for sizes that do not fit.\n>>> x = weft.tensor([1., 3., 2., 4.])\n"
+                  ">>> weft.max_pool",
+                  dims, "d(x.view(1, 1", kOnes[dims - 1], ", 4), ", kWindows[dims - 1],
+                  ").flatten()\ntensor([3., 4.])"))
         .shape(max_shape)
         .kernel(max_kernel)
         .function_only()
@@ -381,7 +391,12 @@ void register_avg(Table& t) {
                               dims == 1 ? "" : ", int? divisor_override=None", ") -> Tensor"));
     op.doc(text("The mean of each window over the last ", dims,
                 " dims. Zeros of the padding\n"
-                "count unless count_include_pad is False; divisor_override divides all sums."))
+                "count unless count_include_pad is False; divisor_override divides all sums.\n"
+                "[n, c, *] gives [n, c, *] with floor((size + 2 padding - kernel_size) / stride\n"
+                "+ 1) places, ceil with ceil_mode.\n>>> x = weft.tensor([1., 3., 2., 4.])\n"
+                ">>> weft.",
+                kWhere[dims - 1], "avg_pool", dims, "d(x.view(1, 1", kOnes[dims - 1], ", 4), ",
+                kWindows[dims - 1], ").flatten()\ntensor([2., 3.])"))
         .autocast(kCast<dims>)
         .shape(avg_shape)
         .kernel(avg_kernel)
@@ -471,7 +486,11 @@ void register_adaptive(Table& t) {
     OpBuilder avg = t.add("adaptive_avg_pool" + n + size + "Tensor");
     avg.doc(text("The means of `output_size` windows that cover the last ", dims,
                  " dims; window\n"
-                 "i of m over n runs from floor(i n / m) to ceil((i + 1) n / m)."))
+                 "i of m over n runs from floor(i n / m) to ceil((i + 1) n / m).\n"
+                 "[n, c, *] gives [n, c, *output_size].\n"
+                 ">>> x = weft.tensor([1., 3., 2., 4.])\n>>> weft.",
+                 kWhere[dims - 1], "adaptive_avg_pool", dims, "d(x.view(1, 1", kOnes[dims - 1],
+                 ", 4), ", kWindows[dims - 1], ").flatten()\ntensor([2., 3.])"))
         .autocast(kCast<dims>)
         .body(adaptive_avg_body<dims>)
         .batch(Batch::Body)
@@ -491,7 +510,11 @@ void register_adaptive(Table& t) {
             return mean ? dx : g.constant_in(0, dx, kAdaptiveNodes[dims]);
         });
     OpBuilder max = t.add("adaptive_max_pool" + n + size + "(Tensor, Tensor)");
-    max.doc("The maxima of the windows of adaptive_avg_pool, and where in its plane each lies.")
+    max.doc(text("The maxima of the windows of adaptive_avg_pool, and where in its plane each\n"
+                 "lies (int64), both [n, c, *output_size].\n"
+                 ">>> x = weft.tensor([1., 3., 2., 4.])\n>>> weft.",
+                 kWhere[dims - 1], "adaptive_max_pool", dims, "d(x.view(1, 1", kOnes[dims - 1],
+                 ", 4), ", kWindows[dims - 1], ")[0].flatten()\ntensor([3., 4.])"))
         .autocast(kCast<dims>)
         .shape(adaptive_shape)
         .batch(batch_last<dims>)

@@ -236,16 +236,25 @@ void register_normal(Table& t) {
 void register_random(Table& t) {
     draw_op(t, "rand(int[] size, *, dtype? dtype=None) -> Tensor", real_shape<0, 1>, rand_kernel)
         .out_form()
-        .doc("Uniform numbers from [0, 1).")
+        .doc("Uniform numbers from [0, 1).\n"
+             "Shape `size`. The numbers are PyTorch's under the same seed.\n"
+             ">>> weft.rand(2, 3).shape\n"
+             "torch.Size([2, 3])")
         .samples({"f(3, 4)", "f((20,))", "f(0, 3)"});
     draw_op(t, "randn(int[] size, *, dtype? dtype=None) -> Tensor", real_shape<0, 1>, randn_kernel)
         .out_form()
-        .doc("Standard normal numbers.")
+        .doc("Standard normal numbers.\n"
+             "Shape `size`. The numbers are PyTorch's under the same seed.\n"
+             ">>> weft.randn(2, 3).shape\n"
+             "torch.Size([2, 3])")
         .samples({"f(3, 4)", "f((20,))", "f(5, dtype=weft.float64)"});
     draw_op(t, "randint(int high, int[] size, *, dtype? dtype=None) -> Tensor", int_shape<1, 2>,
             below_kernel)
         .out_form()
-        .doc("Integers from [low, high); low is 0 if it is not given.")
+        .doc("Integers from [low, high); low is 0 if it is not given.\n"
+             "Shape `size`, int64. RuntimeError unless low < high.\n"
+             ">>> weft.randint(10, (2, 3)).shape\n"
+             "torch.Size([2, 3])")
         .samples({"f(10, (3, 4))", "f(10, (2,), dtype=weft.float32)"});
     draw_op(t, "randint.low(int low, int high, int[] size, *, dtype? dtype=None) -> Tensor",
             int_shape<2, 3>, between_kernel)
@@ -254,24 +263,32 @@ void register_random(Table& t) {
         .samples({"f(-3, 10, (3, 4))", "f(0, 2**40, (5,))"});
     draw_op(t, "randperm(int n, *, dtype? dtype=None) -> Tensor", randperm_shape, randperm_kernel)
         .out_form()
-        .doc("0 to n - 1 in random order.")
+        .doc("0 to n - 1 in random order. The result is [n] of int64.\n"
+             ">>> weft.randperm(4).sort().values\n"
+             "tensor([0, 1, 2, 3])")
         .samples({"f(10)", "f(0)"});
     draw_op(t, "rand_like(Tensor self, *, dtype? dtype=None) -> Tensor", like_shape<0>, rand_kernel)
         .batch(Batch::Layout)
         .memory_format(Formats::Result)
-        .doc("Uniform numbers from [0, 1), shaped as self.")
+        .doc("Uniform numbers from [0, 1), shaped as self.\n"
+             ">>> weft.rand_like(weft.ones(2, 3)).shape\n"
+             "torch.Size([2, 3])")
         .samples({"f(T(3, 4))"});
     draw_op(t, "randn_like(Tensor self, *, dtype? dtype=None) -> Tensor", like_shape<0>,
             randn_like_kernel)
         .batch(Batch::Layout)
         .memory_format(Formats::Result)
-        .doc("Standard normal numbers, shaped as self.")
+        .doc("Standard normal numbers, shaped as self.\n"
+             ">>> weft.randn_like(weft.ones(2, 3)).shape\n"
+             "torch.Size([2, 3])")
         .samples({"f(T(3, 4))", "f(T(20))"});
     draw_op(t, "randint_like(Tensor self, int high, *, dtype? dtype=None) -> Tensor", like_shape<1>,
             below_kernel)
         .batch(Batch::Layout)
         .memory_format(Formats::Result)
-        .doc("Integers from [low, high) in self's dtype, shaped as self.")
+        .doc("Integers from [low, high) in self's dtype, shaped as self.\n"
+             ">>> weft.randint_like(weft.ones(2, 3), 10).shape\n"
+             "torch.Size([2, 3])")
         .samples({"f(T(3, 4), 10)"});
     draw_op(t, "randint_like.low(Tensor self, int low, int high, *, dtype? dtype=None) -> Tensor",
             like_shape<2>, between_kernel)

@@ -115,12 +115,19 @@ OpBuilder fill_op(Table& t, std::string_view schema, void (*kernel)(Call&),
 
 void register_random_fill(Table& t) {
     fill_op(t, "uniform(Tensor self, float from=0, float to=1) -> Tensor", uniform_kernel)
-        .doc("uniform_ draws each element from [from, to).");
+        .doc("uniform_ draws each element from [from, to).\n"
+             ">>> x = weft.empty(2, 3).uniform_(1, 2)\n"
+             ">>> bool((x >= 1).all() and (x < 2).all())\n"
+             "True");
     fill_op(t, "normal.fill(Tensor self, float mean=0, float std=1) -> Tensor", normal_fill_kernel)
-        .doc("normal_ draws each element from a normal distribution.");
+        .doc("normal_ draws each element from a normal distribution.\n"
+             ">>> weft.empty(2, 3).normal_(0, 1).shape\n"
+             "torch.Size([2, 3])");
     fill_op(t, "random(Tensor self) -> Tensor", random_kernel)
         .node_name("RandomBackward2")
-        .doc("random_ draws integers from [0, the dtype's largest], or from [from, to).");
+        .doc("random_ draws integers from [0, the dtype's largest], or from [from, to).\n"
+             ">>> weft.empty(2, 3).random_().shape\n"
+             "torch.Size([2, 3])");
     fill_op(t, "random.to(Tensor self, int to) -> Tensor",
             [](Call& c) { draw_between(c, 0, c.attr(0).as_int()); })
         .node_name("RandomBackward1")
@@ -130,13 +137,21 @@ void register_random_fill(Table& t) {
         else draw_between(c, c.attr(0).as_int(), c.attr(1).as_int());
     }).doc("random_ draws integers from [from, to).");
     fill_op(t, "exponential(Tensor self, float lambd=1) -> Tensor", exponential_kernel)
-        .doc("exponential_ draws from lambd * exp(-lambd * x).");
+        .doc("exponential_ draws from lambd * exp(-lambd * x).\n"
+             ">>> bool((weft.empty(2, 3).exponential_() > 0).all())\n"
+             "True");
     fill_op(t, "cauchy(Tensor self, float median=0, float sigma=1) -> Tensor", cauchy_kernel)
-        .doc("cauchy_ draws from a Cauchy distribution.");
+        .doc("cauchy_ draws from a Cauchy distribution.\n"
+             ">>> weft.empty(2, 3).cauchy_().shape\n"
+             "torch.Size([2, 3])");
     fill_op(t, "log_normal(Tensor self, float mean=1, float std=2) -> Tensor", log_normal_kernel)
-        .doc("log_normal_ draws numbers whose logarithm is normal.");
+        .doc("log_normal_ draws numbers whose logarithm is normal.\n"
+             ">>> bool((weft.empty(2, 3).log_normal_() > 0).all())\n"
+             "True");
     fill_op(t, "geometric(Tensor self, float p) -> Tensor", geometric_kernel)
-        .doc("geometric_ draws the number of trials up to the first success.");
+        .doc("geometric_ draws the number of trials up to the first success.\n"
+             ">>> bool((weft.empty(2, 3).geometric_(0.5) >= 1).all())\n"
+             "True");
 }
 
 }  // namespace weft

@@ -345,8 +345,10 @@ void register_triangles(Table& t) {
         .batch(batch_last<2>)
         .kernel(triangle_kernel<true>)
         .every_dtype()
-        .doc("The lower triangle of each matrix, zeros above `diagonal`.\n\n"
-             ">>> weft.ones(2, 2).tril().tolist()\n[[1.0, 0.0], [1.0, 1.0]]")
+        .doc("The lower triangle of each matrix, zeros above `diagonal`.\n"
+             "[*, m, n], of self's shape.\n"
+             ">>> weft.ones(2, 2).tril().tolist()\n"
+             "[[1.0, 0.0], [1.0, 1.0]]")
         .inplace()
         .grad(0, 0, [](const Grad& g) { return tril_op(g.grad(), g.attr(0)); })
         .onnx("Trilu(self, cast(diagonal, int64), upper=0)")
@@ -356,8 +358,10 @@ void register_triangles(Table& t) {
         .batch(batch_last<2>)
         .kernel(triangle_kernel<false>)
         .every_dtype()
-        .doc("The upper triangle of each matrix, zeros below `diagonal`.\n\n"
-             ">>> weft.ones(2, 2).triu(1).tolist()\n[[0.0, 1.0], [0.0, 0.0]]")
+        .doc("The upper triangle of each matrix, zeros below `diagonal`.\n"
+             "[*, m, n], of self's shape.\n"
+             ">>> weft.ones(2, 2).triu(1).tolist()\n"
+             "[[0.0, 1.0], [0.0, 0.0]]")
         .inplace()
         .grad(0, 0, [](const Grad& g) { return triu_op(g.grad(), g.attr(0)); })
         .onnx("Trilu(self, cast(diagonal, int64), upper=1)")
@@ -375,8 +379,10 @@ void register_triangles(Table& t) {
     t.add("diag(Tensor self, int diagonal=0) -> Tensor")
         .body(diag_body)
         .batch(Batch::Body)
-        .doc("A matrix with self on a diagonal, or a copy of a matrix's diagonal.\n\n"
-             ">>> weft.diag(weft.tensor([1, 2])).tolist()\n[[1, 0], [0, 2]]")
+        .doc("A matrix with self on a diagonal, or a copy of a matrix's diagonal.\n"
+             "[n] gives [n + |diagonal|, n + |diagonal|], [m, n] a vector.\n"
+             ">>> weft.diag(weft.tensor([1, 2])).tolist()\n"
+             "[[1, 0], [0, 2]]")
         .samples({"f(T(3))", "f(T(3, 3))", "f(T(3, 4), 1)", "f(T(2), -1)"});
     t.add("_diagonal_copy(Tensor self) -> Tensor")
         .doc("A copy of a view made by diagonal.")
@@ -397,7 +403,8 @@ void register_rearrange(Table& t) {
         .shape(flip_shape)
         .kernel(flip_kernel)
         .every_dtype()
-        .doc("The order reversed along `dims`; a copy.\n\n>>> weft.arange(3).flip(0)\n"
+        .doc("The order reversed along `dims`; a copy. Of self's shape.\n"
+             ">>> weft.arange(3).flip(0)\n"
              "tensor([2, 1, 0])")
         .grad(0, 0, [](const Grad& g) { return flip(g.grad(), g.attr(0)); })
         .samples({"f(T(2, 3), (0,))", "f(T(2, 3), (0, -1))", "f(T(3), ())", "f(T(0, 3), (1,))"});
@@ -408,7 +415,10 @@ void register_rearrange(Table& t) {
             c.set(flip(c.in[0], Dims{1}));
         })
         .batch(Batch::Body)
-        .doc("flip along dimension 1.")
+        .doc("flip along dimension 1. [n, m, *], of self's shape.\n"
+             ">>> weft.fliplr(weft.tensor([[1, 2], [3, 4]]))\n"
+             "tensor([[2, 1],\n"
+             "        [4, 3]])")
         .samples({"f(T(2, 3))"});
     t.add("flipud(Tensor self) -> Tensor")
         .body([](Call& c) {
@@ -417,7 +427,9 @@ void register_rearrange(Table& t) {
             c.set(flip(c.in[0], Dims{0}));
         })
         .batch(Batch::Body)
-        .doc("flip along dimension 0.")
+        .doc("flip along dimension 0. [n, *], of self's shape.\n"
+             ">>> weft.flipud(weft.tensor([1, 2, 3]))\n"
+             "tensor([3, 2, 1])")
         .samples({"f(T(2, 3))"});
     t.add("roll(Tensor self, int[] shifts, int[] dims=[]) -> Tensor")
         .shape(roll_shape)
@@ -449,9 +461,10 @@ void register_rearrange(Table& t) {
           "Tensor")
         .body(repeat_interleave_body)
         .batch(Batch::Body)
-        .doc("Each position `repeats` times along `dim`, or of the flattened tensor; repeats is a "
-             "number "
-             "or one count for each position.\n\n>>> weft.arange(2).repeat_interleave(2)\n"
+        .doc("Each position `repeats` times along `dim`, or of the flattened tensor; repeats is a\n"
+             "number or one count for each position.\n"
+             "Size n of `dim` becomes n * repeats, or the sum of the counts.\n"
+             ">>> weft.arange(2).repeat_interleave(2)\n"
              "tensor([0, 0, 1, 1])")
         .samples({"f(T(2, 3), 2)", "f(T(2, 3), 2, 1)", "f(T(2, 3), 0, dim=-1)"});
     t.add("repeat_interleave.tensor(Tensor self, Tensor repeats, int? dim=None, *, int? "

@@ -314,9 +314,12 @@ void register_recurrent(Table& t) {
         .internal();
     t.add("gru_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
-        .doc(
-            "One GRU step (Cho et al. 2014, as PyTorch has it): input [..., in], hx [..., d], w_ih "
-            "[3d, in], w_hh [3d, d].")
+        .doc("One GRU step (Cho et al. 2014, as PyTorch has it): input [..., in], hx [..., d],\n"
+             "w_ih [3d, in], w_hh [3d, d].\n"
+             "The result is [..., d], the next state.\n"
+             ">>> x, h = weft.ones(1, 3), weft.zeros(1, 2)\n"
+             ">>> weft.gru_cell(x, h, weft.zeros(6, 3), weft.zeros(6, 2))\n"
+             "tensor([[0., 0.]])")
         .body(gru_cell_body)
         .batch(Batch::Body)
         .function_only()
@@ -332,14 +335,22 @@ void register_recurrent(Table& t) {
         .in_packages();
     t.add("rnn_tanh_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
-        .doc("tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh).")
+        .doc("tanh(input w_ih^T + b_ih + hx w_hh^T + b_hh).\n"
+             "input [..., in], hx [..., d], w_ih [d, in], w_hh [d, d]; the result is [..., d].\n"
+             ">>> x, h = weft.ones(1, 3), weft.zeros(1, 2)\n"
+             ">>> weft.rnn_tanh_cell(x, h, weft.zeros(2, 3), weft.zeros(2, 2))\n"
+             "tensor([[0., 0.]])")
         .body(rnn_cell_body<ops::tanh>)
         .batch(Batch::Body)
         .function_only()
         .samples({"f(T(2, 4), T(2, 3), T(3, 4), T(3, 3), T(3), T(3))"});
     t.add("rnn_relu_cell(Tensor input, Tensor hx, Tensor w_ih, Tensor w_hh, Tensor? b_ih=None, "
           "Tensor? b_hh=None) -> Tensor")
-        .doc("relu(input w_ih^T + b_ih + hx w_hh^T + b_hh).")
+        .doc("relu(input w_ih^T + b_ih + hx w_hh^T + b_hh).\n"
+             "input [..., in], hx [..., d], w_ih [d, in], w_hh [d, d]; the result is [..., d].\n"
+             ">>> x, h = weft.ones(1, 3), weft.zeros(1, 2)\n"
+             ">>> weft.rnn_relu_cell(x, h, weft.ones(2, 3), weft.zeros(2, 2))\n"
+             "tensor([[3., 3.]])")
         .body(rnn_cell_body<ops::relu>)
         .batch(Batch::Body)
         .function_only()

@@ -359,7 +359,8 @@ void register_sums(Table& t) {
         .onnx("reduce('ReduceSum', cast(self, result.dtype), None, False)")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("sum.dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
-        .doc("The sum over `dim` (None or empty: all). IndexError for a dim out of range.")
+        .doc("The sum over `dim` (None or empty: all), which goes away, or has size 1 with\n"
+             "`keepdim`. IndexError for a dim out of range.")
         .shape(dim_shape<sum_dtype>)
         .kernel(dim_kernel<step<Sum>>)
         .uint64(Uint64::Bits)
@@ -382,7 +383,8 @@ void register_sums(Table& t) {
         .onnx("reduce('ReduceMean', cast(self, result.dtype), None, False)")
         .samples({"f(T(2, 3))", "f(T())"});
     t.add("mean.dim(Tensor self, int[]? dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
-        .doc("The mean over `dim` (None or empty: all).")
+        .doc("The mean over `dim` (None or empty: all), which goes away, or has size 1 with\n"
+             "`keepdim`.")
         .shape(dim_shape<mean_dtype>)
         .kernel(dim_kernel<mean_step>)
         .uint64(Uint64::Bits)
@@ -434,7 +436,7 @@ void register_products(Table& t) {
     t.add("prod.dim(Tensor self, int dim, bool keepdim=False, *, dtype? dtype=None) -> Tensor")
         .autocast(Cast::Float)
         .batch(batch_along<0>)
-        .doc("The product over one dim.")
+        .doc("The product over one dim, which goes away, or has size 1 with `keepdim`.")
         .shape(dim_shape<sum_dtype>)
         .kernel(dim_kernel<step<Prod>>)
         .uint64(Uint64::Bits)
@@ -470,14 +472,18 @@ void reduce_truth(Call& c, DimMask mask) {
 template <bool All>
 void add_truth(Table& t, std::string_view full, std::string_view over_dims, const char* what) {
     t.add(full)
-        .doc(text("Whether ", what, " element is nonzero (NaN is): a 0-d bool."))
+        .doc(text("Whether ", what, " element is nonzero (NaN is): a 0-d bool.\n>>> weft.",
+                  All ? "all" : "any", "(weft.tensor([1, 0]))\ntensor(", All ? "False" : "True",
+                  ")"))
         .shape([](Call& c) { c.add(Tensor::layout(truth_dtype(c), DimSpan())); })
         .kernel([](Call& c) { reduce_truth<All>(c, every_dim(c.in[0].ndim())); })
         .batch(truth_rows < All ? Truth::All : Truth::Any >)
         .every_dtype()
         .samples({"f(I(2, 3, high=2))", "f(B(4))", "f(T(0))"});
     t.add(over_dims)
-        .doc(text("Whether ", what, " element along `dim` is nonzero."))
+        .doc(text("Whether ", what,
+                  " element along `dim` is nonzero: bools of self's shape without `dim`, which\n"
+                  "has size 1 with `keepdim`."))
         .shape([](Call& c) { add_reduced(c, truth_dtype(c), truth_mask(c), c.attr(1).as_bool()); })
         .kernel([](Call& c) { reduce_truth<All>(c, truth_mask(c)); })
         .every_dtype()
@@ -494,7 +500,10 @@ void nansum_kernel(Call& c) {
 void register_counts(Table& t) {
     t.add("count_nonzero(Tensor self, int[]? dim=None) -> Tensor")
         .uint64(Uint64::Bits)
-        .doc("How many elements are nonzero, over `dim` or all: int64.")
+        .doc("How many elements are nonzero, over `dim` or all: int64.\n"
+             "Of self's shape without `dim`.\n"
+             ">>> weft.count_nonzero(weft.tensor([[1, 0], [2, 3]]), 1)\n"
+             "tensor([1, 2])")
         .batch(truth_rows<Truth::Count>)
         .shape([](Call& c) {
             add_reduced(c, DType::Int64, dim_mask(c.name(), c.attr(0), c.in[0].ndim()), false);
@@ -508,7 +517,10 @@ void register_counts(Table& t) {
     t.add("nansum(Tensor self, int[]? dim=None, bool keepdim=False, *, dtype? dtype=None) -> "
           "Tensor")
         .uint64(Uint64::Bits)
-        .doc("The sum, NaN counted as 0.")
+        .doc("The sum, NaN counted as 0.\n"
+             "Of self's shape without `dim`, which has size 1 with `keepdim`.\n"
+             ">>> weft.nansum(weft.tensor([1., float('nan'), 2.]))\n"
+             "tensor(3.)")
         .batch(batch_over<0>)
         .shape(dim_shape<sum_dtype>)
         .kernel([](Call& c) {

@@ -371,7 +371,11 @@ void channel_shuffle_shape(Call& c) {
 
 void register_pixels(Table& t) {
     t.add("pixel_shuffle(Tensor self, int upscale_factor) -> Tensor")
-        .doc("(*, c r^2, h, w) as (*, c, h r, w r). Shi et al. 2016.")
+        .doc("(*, c r^2, h, w) as (*, c, h r, w r). Shi et al. 2016.\n"
+             "[*, c r^2, h, w] gives [*, c, h r, w r]. RuntimeError for other channels.\n"
+             ">>> weft.pixel_shuffle(weft.arange(4).view(1, 4, 1, 1), 2)\n"
+             "tensor([[[[0, 1],\n"
+             "          [2, 3]]]])")
         .shape(shuffle_shape)
         .batch(batch_last<3>)
         .function_only()
@@ -385,7 +389,10 @@ void register_pixels(Table& t) {
         .samples({"f(T(2, 8, 2, 3), 2)", "f(T(9, 1, 2), 3)", "f(T(0, 4, 2, 3), 2)",
                   "f(I(1, 4, 2, 2), 2)"});
     t.add("pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor")
-        .doc("(*, c, h r, w r) as (*, c r^2, h, w): the inverse of pixel_shuffle.")
+        .doc("(*, c, h r, w r) as (*, c r^2, h, w): the inverse of pixel_shuffle.\n"
+             "[*, c, h r, w r] gives [*, c r^2, h, w]. RuntimeError for other sizes.\n"
+             ">>> weft.pixel_unshuffle(weft.arange(4).view(1, 1, 2, 2), 2).flatten()\n"
+             "tensor([0, 1, 2, 3])")
         .shape(unshuffle_shape)
         .batch(batch_last<3>)
         .function_only()
@@ -398,7 +405,10 @@ void register_pixels(Table& t) {
         .grad(0, 0, [](const Grad& g) { return shuffle(g.grad(), g.attr(0)); })
         .samples({"f(T(2, 2, 4, 6), 2)", "f(T(1, 3, 6), 3)"});
     t.add("channel_shuffle(Tensor self, int groups) -> Tensor")
-        .doc("The channels (n, c, *), seen as [groups, c / groups], transposed. Zhang et al. 2018.")
+        .doc(
+            "The channels (n, c, *), seen as [groups, c / groups], transposed. Zhang et al. 2018.\n"
+            ">>> weft.channel_shuffle(weft.arange(4).view(1, 4, 1), 2).flatten()\n"
+            "tensor([0, 2, 1, 3])")
         .shape(channel_shuffle_shape)
         .batch(batch_first)
         .function_only()

@@ -44,8 +44,8 @@ void register_best(Table& t) {
     t.add(name + "(Tensor self, int dim) -> (Tensor values, Tensor indices)")
         .uint64(Uint64::Order)
         .doc(text("The ", size,
-                  " element so far along `dim`, and where it stands last (int64). "
-                  "NaN wins.\n\n>>> weft.",
+                  " element so far along `dim`, and where it stands last (int64), both of\n"
+                  "self's shape. NaN wins.\n\n>>> weft.",
                   name, "(weft.tensor([2, 1, 3]), 0).values\ntensor([", Max ? "2, 2, 3" : "2, 1, 1",
                   "])"))
         .shape(best_shape)
@@ -102,7 +102,7 @@ Tensor logcumsumexp_gradient(const Grad& g) {
 
 void register_logcumsumexp(Table& t) {
     t.add("logcumsumexp(Tensor self, int dim) -> Tensor")
-        .doc("Running log(sum(exp(self))) along `dim`. Floating dtypes.\n\n"
+        .doc("Running log(sum(exp(self))) along `dim`, of self's shape. Floating dtypes.\n\n"
              ">>> weft.logcumsumexp(weft.zeros(2), 0)\ntensor([0.0000, 0.6931])")
         .shape([](Call& c) {
             const Tensor& x = c.in[0];

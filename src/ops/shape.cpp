@@ -382,7 +382,11 @@ void register_sizes(Table& t) {
     t.add("view_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) { c.set(view(c.in[0], Dims(c.in[1].shape()))); })
         .batch(Batch::Body)
-        .doc("self.view(other.size()).")
+        .doc("self.view(other.size()).\n"
+             "The elements of self in other's shape, sharing memory.\n"
+             ">>> weft.arange(4).view_as(weft.ones(2, 2))\n"
+             "tensor([[0, 1],\n"
+             "        [2, 3]])")
         .method_only()
         .onnx("Reshape(self, shape(other))")
         .samples({"f(T(2, 3), T(6))"});
@@ -391,7 +395,10 @@ void register_sizes(Table& t) {
             c.set(reshaped(c.in[0], infer_size(c.name(), c.in[1].shape(), c.in[0].numel())));
         })
         .batch(Batch::Body)
-        .doc("self.reshape(other.size()).")
+        .doc("self.reshape(other.size()). The elements of self in other's shape.\n"
+             ">>> weft.arange(4).reshape_as(weft.ones(2, 2))\n"
+             "tensor([[0, 1],\n"
+             "        [2, 3]])")
         .method_only()
         .onnx("Reshape(self, shape(other))")
         .samples({"f(T(2, 3), T(3, 2))"});
@@ -407,12 +414,18 @@ void register_sizes(Table& t) {
     t.add("broadcast_to(Tensor self, int[] size) -> Tensor")
         .body([](Call& c) { c.set(expand(c.in[0], c.attr(0))); })
         .batch(Batch::Body)
-        .doc("self.expand(size).")
+        .doc("self.expand(size). A view of shape `size`.\n"
+             ">>> weft.broadcast_to(weft.tensor([1, 2]), (2, 2))\n"
+             "tensor([[1, 2],\n"
+             "        [1, 2]])")
         .samples({"f(T(3, 1), (3, 4))", "f(T(3), (2, 3))"});
     t.add("expand_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) { c.set(expand(c.in[0], Dims(c.in[1].shape()))); })
         .batch(Batch::Body)
-        .doc("self.expand(other.size()).")
+        .doc("self.expand(other.size()). A view of other's shape.\n"
+             ">>> weft.tensor([1, 2]).expand_as(weft.ones(2, 2))\n"
+             "tensor([[1, 2],\n"
+             "        [1, 2]])")
         .method_only()
         .onnx("Expand(self, shape(other))")
         .samples({"f(T(3, 1), T(3, 4))", "f(T(), T(2))"});

@@ -66,7 +66,7 @@ void register_forward(Table& t) {
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1)", "f(T(2, 3, 4), 1)", "f(T(), 0)",
                   "f(T(0, 3), 0)"});
     t.add("log_softmax(Tensor self, int dim, dtype? dtype=None) -> Tensor")
-        .doc("log(softmax(x)) along `dim`, without underflow.\n\n"
+        .doc("log(softmax(x)) along `dim`, without underflow. Of self's shape.\n"
              ">>> weft.log_softmax(weft.zeros(2), 0)\n"
              "tensor([-0.6931, -0.6931])")
         .shape(shape_rule)
@@ -78,7 +78,9 @@ void register_forward(Table& t) {
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), dim=-1)", "f(T(2, 3, 4), 1)", "f(T(), 0)",
                   "f(T(0, 3), 0)"});
     t.add("softmin(Tensor input, int dim, dtype? dtype=None) -> Tensor")
-        .doc("softmax(-x) along `dim`.")
+        .doc("softmax(-x) along `dim`. Of input's shape.\n"
+             ">>> weft.softmin(weft.zeros(2), 0)\n"
+             "tensor([0.5000, 0.5000])")
         .body([](Call& c) { c.set(softmax(-c.in[0], c.attr(0), c.attr(1))); })
         .batch(Batch::Body)
         .function_only()

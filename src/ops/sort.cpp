@@ -45,7 +45,7 @@ void register_sorts(Table& t) {
         .uint64(Uint64::Order)
         .batch(batch_along<0>)
         .doc("`self` in order along `dim`, and where each value stood (int64). Always stable;\n"
-             "NaN counts as greatest.\n\n"
+             "NaN counts as greatest. Both of self's shape.\n"
              ">>> weft.sort(weft.tensor([3., 1., 2.])).indices\n"
              "tensor([1, 2, 0])")
         .shape([](Call& c) {
@@ -66,7 +66,10 @@ void register_sorts(Table& t) {
     t.add("argsort(Tensor self, int dim=-1, bool descending=False, *, bool stable=False) -> Tensor")
         .uint64(Uint64::Order)
         .batch(batch_along<0>)
-        .doc("The indices (int64) that sort `self` along `dim`. Always stable.")
+        .doc("The indices (int64) that sort `self` along `dim`. Always stable.\n"
+             "Of self's shape.\n"
+             ">>> weft.argsort(weft.tensor([3, 1, 2]))\n"
+             "tensor([1, 2, 0])")
         .shape([](Call& c) {
             refuse_complex(c);
             wrap_dim(c.name(), c.attr(0).as_int(), c.in[0].ndim());

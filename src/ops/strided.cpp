@@ -217,8 +217,10 @@ void register_strided(Table& t) {
             as_strided_shape, as_strided_gradient)
         .batch(Batch::None)
         .reads_place(save_in(0))
-        .doc("Any layout over the tensor's storage; the offset counts from the storage's start.\n\n"
-             ">>> weft.arange(4).as_strided((2, 2), (1, 1)).tolist()\n[[0, 1], [1, 2]]")
+        .doc("Any layout over the tensor's storage; the offset counts from the storage's start.\n"
+             "A view of shape `size`.\n"
+             ">>> weft.arange(4).as_strided((2, 2), (1, 1)).tolist()\n"
+             "[[0, 1], [1, 2]]")
         .keep_shapes()
         .samples({"f(T(6), (2, 3), (3, 1))", "f(T(4), (3, 2), (1, 1))", "f(T(6), (2,), (2,), 1)"});
     view_op(t,

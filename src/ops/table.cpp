@@ -39,6 +39,41 @@ const Op& Table::at(std::string_view name) const {
     return *op;
 }
 
+OpBuilder& OpBuilder::doc(std::string_view text) {
+    op_.doc = text;
+    return *this;
+}
+
+OpBuilder& OpBuilder::node_name(std::string_view name) {
+    op_.node_name = name;
+    return *this;
+}
+
+OpBuilder& OpBuilder::onnx(std::string_view expression) {
+    op_.onnx = expression;
+    return *this;
+}
+
+OpBuilder& OpBuilder::no_onnx(std::string_view why) {
+    op_.no_onnx = why;
+    return *this;
+}
+
+OpBuilder& OpBuilder::alias(std::string_view name) {
+    op_.aliases.emplace_back(name);
+    return *this;
+}
+
+OpBuilder& OpBuilder::samples(std::initializer_list<std::string_view> calls) {
+    op_.samples.assign(calls.begin(), calls.end());
+    return *this;
+}
+
+OpBuilder& OpBuilder::samples(std::vector<std::string> calls) {
+    op_.samples = std::move(calls);
+    return *this;
+}
+
 OpBuilder& OpBuilder::grad(int i, SaveMask saved, GradRule rule) {
     if (static_cast<int>(op_.grads.size()) <= i) {
         op_.grads.resize(i + 1);

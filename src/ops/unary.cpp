@@ -388,7 +388,9 @@ void register_arithmetic(Table& t) {
         .onnx("Reciprocal(Sqrt(self))")
         .samples(unary_samples("lo=0.5"));
     t.add("positive(Tensor self) -> Tensor")
-        .doc("self itself. Bool raises.\n>>> weft.positive(weft.tensor([-1, 2]))\ntensor([-1,  2])")
+        .doc("self itself. Bool raises. Of self's shape.\n"
+             ">>> weft.positive(weft.tensor([-1, 2]))\n"
+             "tensor([-1,  2])")
         .body([](Call& c) {
             if (!NumberTypes::has(c.in[0].dtype()))
                 fail_dtype(c.name(), NumberTypes::text, c.in[0].dtype());

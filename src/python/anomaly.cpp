@@ -41,9 +41,16 @@ PyObject* is_nan_check(PyObject*, PyObject*) { return PyBool_FromLong(anomaly::c
 
 PyMethodDef functions[] = {
     {"_set_anomaly", set_anomaly, METH_VARARGS, "_set_anomaly(enabled, check_nan)"},
-    {"is_anomaly_enabled", is_anomaly, METH_NOARGS, "Whether anomaly mode is on."},
+    {"is_anomaly_enabled", is_anomaly, METH_NOARGS,
+     "Whether anomaly mode is on.\n"
+     "\n"
+     ">>> weft.is_anomaly_enabled()\n"
+     "False"},
     {"is_anomaly_check_nan_enabled", is_nan_check, METH_NOARGS,
-     "Whether anomaly mode is on and looks for nan."},
+     "Whether anomaly mode is on and looks for nan.\n"
+     "\n"
+     ">>> weft.is_anomaly_check_nan_enabled()\n"
+     "False"},
     {}};
 
 }  // namespace

@@ -436,10 +436,20 @@ PyMethodDef functions[] = {
     {"_forget_casts", py_forget_casts, METH_NOARGS, nullptr},
     {"_keep_casts", py_keep_casts, METH_O, nullptr},
     {"is_autocast_cache_enabled", py_keeps_casts, METH_NOARGS,
-     "Whether a scope of autocast keeps the narrow copies of weights until it ends."},
+     "Whether a scope of autocast keeps the narrow copies of weights until it ends.\n"
+     "\n"
+     ">>> weft.is_autocast_cache_enabled()\n"
+     "True"},
     {"is_autocast_cpu_enabled", py_is_autocast_cpu_enabled, METH_NOARGS,
-     "Whether the code runs in an `autocast` scope: `is_autocast_enabled(\"cpu\")`."},
-    {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS, "Whether calls are recorded."},
+     "Whether the code runs in an `autocast` scope: `is_autocast_enabled(\"cpu\")`.\n"
+     "\n"
+     ">>> weft.is_autocast_cpu_enabled()\n"
+     "False"},
+    {"is_grad_enabled", py_is_grad_enabled, METH_NOARGS,
+     "Whether calls are recorded.\n"
+     "\n"
+     ">>> weft.is_grad_enabled()\n"
+     "True"},
     {}};
 
 }  // namespace

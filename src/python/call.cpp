@@ -29,7 +29,6 @@ struct OpFunction {
     const Op* lone;  ///< the overload of a call with one tensor and nothing else, or null
     PyObject* name;
     PyObject* qualname;
-    PyObject* doc;
     bool in_place;
 };
 
@@ -260,6 +259,44 @@ PyObject* function_reduce(PyObject* self, PyObject*) {
 /// Where pickle looks the name up.
 PyObject* function_module(PyObject*, void*) { return PyUnicode_InternFromString("weft._C"); }
 
+/// What follows from the record and so is not in its doc: the shapes of a pointwise op, and what an
+/// in-place form keeps.
+std::string shapes_of(const Op& op, bool in_place) {
+    std::string said;
+    if (op.pointwise) {
+        std::string names;
+        int tensors = 0;
+        for (const Param& p : op.params)
+            if (p.kind == Param::Kind::Tensor) {
+                names += text(tensors++ ? ", `" : "`", p.name, "`");
+            }
+        said = tensors == 1
+                   ? text("Elementwise: the result has the shape of ", names, ".\n")
+                   : text("Elementwise: ", names, " broadcast to the shape of the result.\n");
+    }
+    if (in_place)
+        said += text("Written over `", op.params[0].name, "`: its shape and dtype stay.\n");
+    return said;
+}
+
+/// Schema, doc and shapes of a record, the example last.
+std::string doc_of(const Op& op, bool in_place) {
+    const std::string_view doc = op.doc;
+    size_t example = doc.find(">>>");
+    if (example == doc.npos) example = doc.size();
+    size_t end = example;
+    while (end && doc[end - 1] == '\n') --end;
+    return text(op.schema, "\n\n", doc.substr(0, end), "\n", shapes_of(op, in_place),
+                example < doc.size() ? "\n" : "", doc.substr(example));
+}
+
+PyObject* function_doc(PyObject* self, void*) {
+    auto* f = reinterpret_cast<OpFunction*>(self);
+    std::string doc;
+    for (const Op* op : *f->overloads) doc += doc_of(*op, f->in_place) + "\n\n";
+    return py_str(doc).release();
+}
+
 /// Where the record stands, for weft.tools.where: "src/ops/unary.cpp:12".
 PyObject* function_where(PyObject* self, void*) {
     auto* f = reinterpret_cast<OpFunction*>(self);
@@ -274,9 +311,9 @@ PyMethodDef function_methods[] = {{"__reduce__", function_reduce, METH_NOARGS, n
 PyMemberDef function_members[] = {
     {"__name__", T_OBJECT, offsetof(OpFunction, name), READONLY, nullptr},
     {"__qualname__", T_OBJECT, offsetof(OpFunction, qualname), READONLY, nullptr},
-    {"__doc__", T_OBJECT, offsetof(OpFunction, doc), READONLY, nullptr},
     {}};
-PyGetSetDef function_getset[] = {{"__where__", function_where, nullptr, nullptr, nullptr},
+PyGetSetDef function_getset[] = {{"__doc__", function_doc, nullptr, nullptr, nullptr},
+                                 {"__where__", function_where, nullptr, nullptr, nullptr},
                                  {"__module__", function_module, nullptr, nullptr, nullptr},
                                  {}};
 
@@ -302,8 +339,6 @@ void ready(PyTypeObject& type, const char* name, unsigned long flags = 0) {
 
 PyObject* make_function(PyTypeObject& type, const std::string& name, const std::string& prefix,
                         const std::vector<const Op*>* overloads, bool in_place) {
-    std::string doc;
-    for (const Op* op : *overloads) doc += op->schema + "\n\n" + op->doc + "\n\n";
     auto* f = reinterpret_cast<OpFunction*>(checked(type.tp_alloc(&type, 0)));
     f->vectorcall = op_vectorcall;
     f->overloads = overloads;
@@ -311,7 +346,6 @@ PyObject* make_function(PyTypeObject& type, const std::string& name, const std::
     f->memory = new Memory;
     f->name = py_str(name).release();
     f->qualname = py_str(prefix + name).release();
-    f->doc = py_str(doc).release();
     f->in_place = in_place;
     return reinterpret_cast<PyObject*>(f);
 }

@@ -133,7 +133,11 @@ void init_hooks(PyObject* module) {
     handle_type.tp_dealloc = handle_dealloc;
     handle_type.tp_methods = handle_methods;
     handle_type.tp_getset = handle_getset;
-    handle_type.tp_doc = "What registering a hook returns: remove() takes the hook away.";
+    handle_type.tp_doc = "What registering a hook returns: remove() takes the hook away.\n"
+                         "\n"
+                         ">>> x = weft.ones(2, requires_grad=True)\n"
+                         ">>> handle = x.register_hook(lambda grad: 2 * grad)\n"
+                         ">>> handle.remove()";
     add_type(module, handle_type, "weft.HookHandle", sizeof(PyHandle));
 }
 

@@ -201,7 +201,13 @@ void init_node_type(PyObject* module) {
     t.tp_setattro = node_setattro;
     t.tp_methods = node_methods;
     t.tp_getset = node_getset;
-    t.tp_doc = "A node of the graph.";
+    t.tp_doc = "A node of the graph.\n"
+               "\n"
+               "What made a tensor that requires grad, and where gradients go from there.\n"
+               "\n"
+               ">>> x = weft.ones(2, requires_grad=True)\n"
+               ">>> (2 * x).grad_fn.name()\n"
+               "'MulBackward0'";
     add_type(module, t, "weft.autograd.Node", sizeof(PyNode));
 }
 

@@ -330,7 +330,11 @@ void init_tensor_type(PyObject* module) {
     t.tp_iter = tensor_iter;
     t.tp_methods = tensor_methods;
     t.tp_getset = tensor_properties;
-    t.tp_doc = "An n-dimensional array of one dtype, with its place in the graph.";
+    t.tp_doc = "An n-dimensional array of one dtype, with its place in the graph.\n"
+               "\n"
+               ">>> t = weft.tensor([[1.0, 2.0]])\n"
+               ">>> t.shape, t.dtype, t.requires_grad\n"
+               "(torch.Size([1, 2]), torch.float32, False)";
     add_type(module, t, "torch.Tensor", sizeof(PyTensor));
     make_properties_overridable();
     // programs give Tensor methods of their own, as PyTorch's lets them

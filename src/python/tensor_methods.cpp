@@ -258,22 +258,97 @@ bool answer(const char* name, PyObject* self, PyObject* const* args, Py_ssize_t 
 }  // namespace
 
 PyMethodDef tensor_methods[] = {
-    WEFT_FAST("size", method_size, "size(dim=None): the sizes, or one of them."),
+    WEFT_FAST("size", method_size,
+              "size(dim=None): the sizes, or one of them.\n"
+              "\n"
+              "IndexError for a dim out of range.\n"
+              "\n"
+              ">>> weft.ones(2, 3).size(), weft.ones(2, 3).size(-1)\n"
+              "(torch.Size([2, 3]), 3)"),
     WEFT_FAST("stride", method_stride,
-              "stride(dim=None): the strides in elements, or one of them."),
-    WEFT_METHOD("item", method_item, "The one element as a Python number."),
-    WEFT_METHOD("tolist", method_tolist, "Nested lists of Python numbers."),
-    WEFT_METHOD("dim", method_dim, "The number of dimensions."),
-    WEFT_METHOD("ndimension", method_dim, "The number of dimensions."),
-    WEFT_METHOD("numel", method_numel, "The number of elements."),
-    WEFT_METHOD("nelement", method_numel, "The number of elements."),
-    WEFT_METHOD("storage_offset", method_offset, "Elements before the first one in the storage."),
-    WEFT_METHOD("data_ptr", method_data_ptr, "The address of the first element."),
+              "stride(dim=None): the strides in elements, or one of them.\n"
+              "\n"
+              "A tuple of as many ints as there are dimensions.\n"
+              "\n"
+              ">>> weft.ones(2, 3).stride()\n"
+              "(3, 1)"),
+    WEFT_METHOD("item", method_item,
+                "The one element as a Python number.\n"
+                "\n"
+                "RuntimeError unless there is one element.\n"
+                "\n"
+                ">>> weft.tensor([2.5]).item()\n"
+                "2.5"),
+    WEFT_METHOD("tolist", method_tolist,
+                "Nested lists of Python numbers.\n"
+                "\n"
+                "As many levels as dimensions; a number for a 0-d tensor.\n"
+                "\n"
+                ">>> weft.tensor([[1, 2], [3, 4]]).tolist()\n"
+                "[[1, 2], [3, 4]]"),
+    WEFT_METHOD("dim", method_dim,
+                "The number of dimensions.\n"
+                "\n"
+                ">>> weft.ones(2, 3).dim()\n"
+                "2"),
+    WEFT_METHOD("ndimension", method_dim,
+                "The number of dimensions.\n"
+                "\n"
+                ">>> weft.ones(2, 3).ndimension()\n"
+                "2"),
+    WEFT_METHOD("numel", method_numel,
+                "The number of elements.\n"
+                "\n"
+                ">>> weft.ones(2, 3).numel()\n"
+                "6"),
+    WEFT_METHOD("nelement", method_numel,
+                "The number of elements.\n"
+                "\n"
+                ">>> weft.ones(2, 3).nelement()\n"
+                "6"),
+    WEFT_METHOD("storage_offset", method_offset,
+                "Elements before the first one in the storage.\n"
+                "\n"
+                ">>> weft.arange(4)[1:].storage_offset()\n"
+                "1"),
+    WEFT_METHOD("data_ptr", method_data_ptr,
+                "The address of the first element.\n"
+                "\n"
+                ">>> t = weft.ones(2)\n"
+                ">>> t[1:].data_ptr() - t.data_ptr()\n"
+                "4"),
     WEFT_FAST("is_contiguous", method_is_contiguous,
-              "Whether it is dense, and row-major or in the order of `memory_format`."),
-    WEFT_METHOD("detach", method_detach, "The same memory outside the graph."),
-    WEFT_METHOD("detach_", method_detach_, "Takes the tensor itself out of the graph."),
-    WEFT_METHOD("retain_grad", method_retain_grad, "Keeps .grad although it is no leaf."),
+              "Whether it is dense, and row-major or in the order of `memory_format`.\n"
+              "\n"
+              "What counts is sizes and strides.\n"
+              "\n"
+              ">>> weft.ones(2, 3).is_contiguous(), weft.ones(2, 3).t().is_contiguous()\n"
+              "(True, False)"),
+    WEFT_METHOD("detach", method_detach,
+                "The same memory outside the graph.\n"
+                "\n"
+                "Of self's shape and dtype.\n"
+                "\n"
+                ">>> weft.ones(2, requires_grad=True).detach()\n"
+                "tensor([1., 1.])"),
+    WEFT_METHOD("detach_", method_detach_,
+                "Takes the tensor itself out of the graph.\n"
+                "\n"
+                "Its shape stays. RuntimeError for a view.\n"
+                "\n"
+                ">>> (2 * weft.ones(2, requires_grad=True)).detach_()\n"
+                "tensor([2., 2.])"),
+    WEFT_METHOD("retain_grad", method_retain_grad,
+                "Keeps .grad although it is no leaf.\n"
+                "\n"
+                "The gradient has self's shape. RuntimeError if self does not require grad.\n"
+                "\n"
+                ">>> x = weft.ones(2, requires_grad=True)\n"
+                ">>> y = 2 * x\n"
+                ">>> y.retain_grad()\n"
+                ">>> y.sum().backward()\n"
+                ">>> y.grad\n"
+                "tensor([1., 1.])"),
     {"_storage_info", method_storage_info, METH_NOARGS, nullptr},
     WEFT_METHOD(
         "_is_view", method_is_view,
@@ -282,7 +357,12 @@ PyMethodDef tensor_methods[] = {
     {"_make_subclass", make_subclass, METH_VARARGS | METH_STATIC, nullptr},
     {"_moved_to", moved_to, METH_O, nullptr},
     {"as_subclass", as_subclass, METH_O,
-     "The same values, in the same memory and graph, as an instance of a subclass of Tensor."},
+     "The same values, in the same memory and graph, as an instance of a subclass of Tensor.\n"
+     "\n"
+     "The shape stays. TypeError for a class that is none.\n"
+     "\n"
+     ">>> weft.ones(2).as_subclass(weft.nn.Parameter).shape\n"
+     "torch.Size([2])"},
     {}};
 
 }  // namespace weft::python

@@ -198,7 +198,11 @@ void init_types(PyObject* module) {
     dtype_type.tp_repr = dtype_repr;
     dtype_type.tp_methods = dtype_methods;
     dtype_type.tp_getset = dtype_getset;
-    dtype_type.tp_doc = "The type of a tensor's elements.";
+    dtype_type.tp_doc =
+        "The type of a tensor's elements.\n"
+        "\n"
+        ">>> weft.ones(2).dtype, weft.int8.itemsize, weft.float16.is_floating_point\n"
+        "(torch.float32, 1, True)";
     add_type(module, dtype_type, "torch.dtype", sizeof(PyDType));
     for (DType t : kDTypes) {
         auto* d = reinterpret_cast<PyDType*>(checked(dtype_type.tp_alloc(&dtype_type, 0)));
@@ -215,7 +219,10 @@ void init_types(PyObject* module) {
     size_type.tp_as_sequence = &size_sequence;
     size_type.tp_as_mapping = &size_mapping;
     size_type.tp_methods = size_methods;
-    size_type.tp_doc = "The sizes of a tensor: a tuple of ints.";
+    size_type.tp_doc = "The sizes of a tensor: a tuple of ints.\n"
+                       "\n"
+                       ">>> weft.ones(2, 3).shape, weft.ones(2, 3).shape.numel()\n"
+                       "(torch.Size([2, 3]), 6)";
     add_type(module, size_type, "torch.Size", 0);
 }
 

@@ -51,7 +51,11 @@ def _device_of(name: Any, who: str) -> str:
 
 
 def is_autocast_available(device_type: str) -> bool:
-    """Whether `autocast` works there: on the CPU."""
+    """Whether `autocast` works there: on the CPU.
+
+    >>> weft.amp.is_autocast_available("cpu"), weft.amp.is_autocast_available("cuda")
+    (True, False)
+    """
     return _device_of(device_type, "is_autocast_available") == "cpu"
 
 
@@ -77,17 +81,29 @@ def get_autocast_dtype(device_type: str) -> _C.dtype:
 
 
 def get_autocast_cpu_dtype() -> _C.dtype:
-    """`get_autocast_dtype("cpu")`."""
+    """`get_autocast_dtype("cpu")`.
+
+    >>> weft.get_autocast_cpu_dtype()
+    torch.bfloat16
+    """
     return get_autocast_dtype("cpu")
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:
-    """Whether scopes keep the narrow copies of weights."""
+    """Whether scopes keep the narrow copies of weights.
+
+    >>> weft.set_autocast_cache_enabled(True)
+    >>> weft.is_autocast_cache_enabled()
+    True
+    """
     _C._keep_casts(bool(enabled))
 
 
 def clear_autocast_cache() -> None:
-    """Drops the narrow copies of weights that the scope keeps."""
+    """Drops the narrow copies of weights that the scope keeps.
+
+    >>> weft.clear_autocast_cache()
+    """
     _C._forget_casts()
 
 
@@ -197,6 +213,19 @@ def custom_fwd(
 
     `cast_inputs`: float tensors come as that dtype, and forward runs without autocast; None: it
     runs in the scope of the caller, and so does a backward under `custom_bwd`.
+
+    >>> class Double(weft.autograd.Function):
+    ...     @staticmethod
+    ...     @weft.amp.custom_fwd(device_type="cpu", cast_inputs=weft.float32)
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     @weft.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return 2 * grad
+    >>> with weft.autocast("cpu"):
+    ...     Double.apply(weft.ones(1))
+    tensor([2.])
     """
     _device_of(device_type, "custom_fwd")
     if fwd is None:
@@ -218,7 +247,22 @@ def custom_fwd(
 
 
 def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Any:
-    """Decorates `backward` of an `autograd.Function`: it runs in the scope that forward ran in."""
+    """Decorates `backward` of an `autograd.Function`: it runs in the scope that forward ran in.
+
+    >>> class Double(weft.autograd.Function):
+    ...     @staticmethod
+    ...     @weft.amp.custom_fwd(device_type="cpu")
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    ...     @staticmethod
+    ...     @weft.amp.custom_bwd(device_type="cpu")
+    ...     def backward(ctx, grad):
+    ...         return 2 * grad
+    >>> x = weft.ones(1, requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad
+    tensor([2.])
+    """
     _device_of(device_type, "custom_bwd")
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)

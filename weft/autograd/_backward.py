@@ -132,6 +132,8 @@ def grad(
     `materialize_grads`: they give zeros; `is_grads_batched`: `grad_outputs` hold several gradients,
     along dim 0, and so do the results. A `GradientEdge` may stand for a tensor on both sides.
 
+    Each gradient has its input's shape and dtype; `grad_outputs` have their outputs' shapes.
+
     >>> x = weft.tensor(3., requires_grad=True)
     >>> weft.autograd.grad(x ** 2, x)
     (tensor(6.),)

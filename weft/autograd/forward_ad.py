@@ -48,7 +48,13 @@ _LEVEL: ContextVar[_Level | None] = ContextVar("level of forward mode", default=
 
 
 class UnpackedDualTensor(NamedTuple):
-    """A value and its derivative in the direction that forward mode goes in."""
+    """A value and its derivative in the direction that forward mode goes in.
+
+    >>> from weft.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     forward_ad.unpack_dual(forward_ad.make_dual(weft.ones(1), weft.ones(1))).tangent
+    tensor([1.])
+    """
 
     primal: Tensor
     tangent: Tensor | None
@@ -89,7 +95,14 @@ def _entered(level: int | None, who: str) -> _Level | None:
 
 
 def enter_dual_level() -> int:
-    """Enters a level and gives its number, 0. Raises RuntimeError within another."""
+    """Enters a level and gives its number, 0. Raises RuntimeError within another.
+
+    >>> from weft.autograd import forward_ad
+    >>> level = forward_ad.enter_dual_level()
+    >>> forward_ad.exit_dual_level()
+    >>> level
+    0
+    """
     if _LEVEL.get() is not None:
         raise RuntimeError(
             "[enter_dual_level] expected no level to be entered, got one (Nested forward mode AD "
@@ -102,7 +115,12 @@ def enter_dual_level() -> int:
 
 
 def exit_dual_level(*, level: int | None = None) -> None:
-    """Leaves the level. Raises RuntimeError without one, or for another."""
+    """Leaves the level. Raises RuntimeError without one, or for another.
+
+    >>> from weft.autograd import forward_ad
+    >>> _ = forward_ad.enter_dual_level()
+    >>> forward_ad.exit_dual_level()
+    """
     entered = _LEVEL.get()
     if entered is None or level not in (None, 0):
         raise RuntimeError(
@@ -142,6 +160,8 @@ class dual_level:
 def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> Tensor:
     """A view of `tensor` with the direction `tangent`.
 
+    The tangent has the tensor's shape and dtype.
+
     Args:
         tensor: of a floating or complex dtype.
         tangent: of the same shape and dtype.
@@ -149,6 +169,11 @@ def make_dual(tensor: Tensor, tangent: Tensor, *, level: int | None = None) -> T
     Raises:
         RuntimeError: no level is entered, or the shapes differ.
         ValueError: another dtype.
+
+    >>> from weft.autograd import forward_ad
+    >>> with forward_ad.dual_level():
+    ...     forward_ad.unpack_dual(3 * forward_ad.make_dual(weft.ones(1), weft.ones(1))).tangent
+    tensor([3.])
     """
     entered = _entered(level, "make_dual")
     if entered is None:
@@ -187,6 +212,8 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
 
     The derivative is None outside of a level, and of what does not depend on a dual. Both are in
     the graph around.
+
+    Both of the tensor's shape; the tangent is None if there is none.
 
     >>> weft.autograd.forward_ad.unpack_dual(weft.ones(1)).tangent
     """

@@ -20,6 +20,19 @@ class FunctionCtx(_C._Context):
 
     `needs_input_grad`: for each argument of forward, whether it wants a gradient. `tensor.grad_fn`
     of an output has the attributes of its ctx, and a ctx has the methods of its node.
+
+    >>> class Double(weft.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.factor = 2
+    ...         return ctx.factor * x
+    ...     @staticmethod
+    ...     def backward(ctx, grad):
+    ...         return ctx.factor * grad
+    >>> x = weft.ones(1, requires_grad=True)
+    >>> Double.apply(x).backward()
+    >>> x.grad
+    tensor([2.])
     """
 
     needs_input_grad: tuple[bool, ...] = ()

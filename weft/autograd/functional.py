@@ -291,7 +291,11 @@ def hvp(
     func: Callable[..., Any], inputs: Any, v: Any = None, create_graph: bool = False,
     strict: bool = False,
 ) -> Any:  # fmt: skip
-    """`(func(inputs), H v)`: H is symmetric, so this is `vhp`."""
+    """`(func(inputs), H v)`: H is symmetric, so this is `vhp`.
+
+    >>> weft.autograd.functional.hvp(lambda x: (x**3).sum(), weft.ones(2), weft.ones(2))[1]
+    tensor([6., 6.])
+    """
     return vhp(func, inputs, v, create_graph, strict)
 
 

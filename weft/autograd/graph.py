@@ -22,7 +22,12 @@ __all__ = [
 
 
 class GradientEdge(NamedTuple):
-    """A place where a gradient arrives: output `output_nr` of `node`."""
+    """A place where a gradient arrives: output `output_nr` of `node`.
+
+    >>> x = weft.ones(1, requires_grad=True)
+    >>> weft.autograd.graph.get_gradient_edge(2 * x).output_nr
+    0
+    """
 
     node: Node
     output_nr: int
@@ -32,6 +37,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
     """Where the gradient of `tensor` goes: its node, or the accumulator of a leaf.
 
     Raises RuntimeError if the tensor does not require grad.
+
+    A tensor of any shape.
 
     >>> x = weft.ones(2, requires_grad=True)
     >>> weft.autograd.graph.get_gradient_edge(x * 2).node.name()
@@ -48,6 +55,8 @@ def get_gradient_edge(tensor: Tensor) -> GradientEdge:
 
 def increment_version(tensor: Tensor | Iterable[Tensor]) -> None:
     """Counts an in-place write of each tensor, for memory that was changed behind weft's back.
+
+    Tensors of any shapes.
 
     >>> x = weft.ones(2)
     >>> weft.autograd.graph.increment_version(x)
@@ -69,6 +78,8 @@ class saved_tensors_hooks:
     `unpack_hook` gets that object in backward, perhaps more than once, and returns a tensor with
     the values of the saved one; its place in the graph is restored. Of nested scopes the innermost
     counts. The hooks run without recording; `pack_hook` must not write its argument in place.
+
+    Tensors of any shapes; what is unpacked has the shape of what was packed.
 
     >>> x = weft.tensor([2.], requires_grad=True)
     >>> with weft.autograd.graph.saved_tensors_hooks(lambda t: t.tolist(), weft.tensor):
@@ -112,7 +123,12 @@ class save_on_cpu(saved_tensors_hooks):
 
 @contextlib.contextmanager
 def disable_saved_tensors_hooks(error_message: str) -> Iterator[None]:
-    """Entering `saved_tensors_hooks` in this scope raises RuntimeError(error_message)."""
+    """Entering `saved_tensors_hooks` in this scope raises RuntimeError(error_message).
+
+    >>> with weft.autograd.graph.disable_saved_tensors_hooks("no hooks here"):
+    ...     weft.ones(1) + 1
+    tensor([2.])
+    """
     before = getattr(_refused, "message", None)
     _refused.message = error_message
     try:
@@ -211,6 +227,8 @@ def register_multi_grad_hook(
     mode "all": `fn(grads)` once all that the pass makes are known, None for the others; mode "any":
     `fn(grad)` with the first one. What `fn` returns is ignored. The hook keeps the tensors' part of
     the graph alive until the handle's `remove()`, or the end of a `with` block over it.
+
+    Gradients have their tensors' shapes.
 
     >>> a, b = (weft.ones((), requires_grad=True) for _ in range(2))
     >>> _ = weft.autograd.graph.register_multi_grad_hook((a, b), print)

@@ -80,6 +80,9 @@ def get_device_module(device: Any = None) -> Any:
     """The module of a kind of device, such as `weft.cuda`; that of the CPU for None.
 
     Raises: RuntimeError for a device that has no module.
+
+    >>> weft.get_device_module("cpu").__name__
+    'weft.cpu'
     """
     import importlib
 

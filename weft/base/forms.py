@@ -86,7 +86,10 @@ def forms(*, method: bool = False, inplace: bool = False, out: bool = False) -> 
 
 
 def expect(who: str, value: Any, kind: type | tuple[type, ...], what: str) -> None:
-    """Raise a TypeError unless `value` is of that kind."""
+    """Raise a TypeError unless `value` is of that kind.
+
+    >>> expect("f", 2, int, "a number")
+    """
     if not isinstance(value, kind):
         raise TypeError(f"[{who}] expected {what}, got {type(value).__name__}")
 
@@ -99,6 +102,7 @@ def _named(function: F, name: str) -> F:
 
 def function_of(name: str) -> Callable[..., Any]:
     """The function of what is a method only: the first argument is the tensor."""
+    of = getattr(Tensor, name, None)
 
     def run(input: Tensor, *args: Any, **kwargs: Any) -> Any:
         expect(name, input, Tensor, "a Tensor")
@@ -106,8 +110,14 @@ def function_of(name: str) -> Callable[..., Any]:
 
     run.__name__ = run.__qualname__ = name
     run.__module__ = "weft"
-    run.__doc__ = f"`input.{name}(...)`."
+    run.__doc__ = doc_after(f"`input.{name}(...)`.", of)
     return run
+
+
+def doc_after(first: str, function: Any) -> str:
+    """A docstring of a form of `function`: its first line, then shapes and example of that."""
+    doc: str | None = getattr(function, "__doc__", None)
+    return f"{first}\n\n    {doc}" if doc else first
 
 
 def write_out(name: str, out: Any, result: R) -> R:
@@ -190,5 +200,5 @@ def in_place(name: str, function: Callable[..., Tensor]) -> Callable[..., Tensor
         return self.copy_(out)
 
     run.__name__ = name + "_"
-    run.__doc__ = f"`{name}`, written over self."
+    run.__doc__ = doc_after(f"`{name}`, written over self: shape and dtype stay.", function)
     return _named(run, name + "_")

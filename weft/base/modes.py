@@ -111,7 +111,13 @@ class no_grad(_Mode):
 
 
 class enable_grad(_Mode):
-    """Calls in this scope are recorded, also within `no_grad`; in `inference_mode` none is."""
+    """Calls in this scope are recorded, also within `no_grad`; in `inference_mode` none is.
+
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> with weft.no_grad(), weft.enable_grad():
+    ...     (2 * x).requires_grad
+    True
+    """
 
     __slots__ = ()
     _set = GRAD
@@ -218,5 +224,9 @@ class DisableTorchFunction(_Mode):
 
 
 def is_inference_mode_enabled() -> bool:
-    """Whether this thread is inside `inference_mode`."""
+    """Whether this thread is inside `inference_mode`.
+
+    >>> weft.is_inference_mode_enabled()
+    False
+    """
     return bool(_C._mode() & _INFERENCE)

@@ -33,11 +33,19 @@ class _Named:
 
 
 class layout(_Named):  # noqa: N801
-    """How a tensor holds its elements: `torch.strided`, `torch.sparse_coo`, `torch.jagged`, ..."""
+    """How a tensor holds its elements: `torch.strided`, `torch.sparse_coo`, `torch.jagged`, ...
+
+    >>> weft.ones(2).layout
+    torch.strided
+    """
 
 
 class memory_format(_Named):  # noqa: N801
-    """The order of a tensor's dimensions in memory, as `contiguous(memory_format=)` takes it."""
+    """The order of a tensor's dimensions in memory, as `contiguous(memory_format=)` takes it.
+
+    >>> weft.ones(1, 2, 3, 4).contiguous(memory_format=weft.channels_last).stride()
+    (24, 1, 8, 2)
+    """
 
 
 strided = layout("strided")
@@ -96,7 +104,11 @@ class tensortype(type):  # noqa: N801
 
 
 def _typed(kind: _C.dtype, name: str) -> tensortype:
-    doc = f"A tensor of {kind} from data, or uninitialised from sizes."
+    doc = f"""A tensor of {kind} from data, or uninitialised from sizes.
+
+    >>> weft.{name}([1, 0]).dtype
+    {kind}
+    """
     return tensortype(name, (), {"dtype": kind, "__doc__": doc, "__module__": "torch"})
 
 

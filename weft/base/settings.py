@@ -31,6 +31,8 @@ def set_float32_matmul_precision(precision: str) -> None:
     """How exact products of float32 have to be at least: 'highest', 'high' or 'medium'.
 
     weft's are of full precision, which satisfies each. Another name changes nothing, and warns.
+
+    >>> weft.set_float32_matmul_precision("highest")
     """
     if precision not in ("highest", "high", "medium"):
         warnings.warn(
@@ -43,27 +45,49 @@ def set_float32_matmul_precision(precision: str) -> None:
 
 
 def get_float32_matmul_precision() -> str:
-    """What `set_float32_matmul_precision` was given last; at first 'highest'."""
+    """What `set_float32_matmul_precision` was given last; at first 'highest'.
+
+    >>> weft.get_float32_matmul_precision()
+    'highest'
+    """
     return _state.precision
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:
-    """Ask for algorithms that give the same bits in every run: weft's all do."""
+    """Ask for algorithms that give the same bits in every run: weft's all do.
+
+    >>> weft.use_deterministic_algorithms(False)
+    """
     _state.deterministic = (1 if warn_only else 2) if mode else 0
 
 
 def are_deterministic_algorithms_enabled() -> bool:
-    """Whether `use_deterministic_algorithms` was asked for."""
+    """Whether `use_deterministic_algorithms` was asked for.
+
+    >>> weft.use_deterministic_algorithms(False)
+    >>> weft.are_deterministic_algorithms_enabled()
+    False
+    """
     return _state.deterministic > 0
 
 
 def is_deterministic_algorithms_warn_only_enabled() -> bool:
-    """Whether it was asked for with `warn_only`."""
+    """Whether it was asked for with `warn_only`.
+
+    >>> weft.use_deterministic_algorithms(False)
+    >>> weft.is_deterministic_algorithms_warn_only_enabled()
+    False
+    """
     return _state.deterministic == 1
 
 
 def set_deterministic_debug_mode(debug_mode: int | str) -> None:
-    """`use_deterministic_algorithms` by number or name: 0 'default', 1 'warn', 2 'error'."""
+    """`use_deterministic_algorithms` by number or name: 0 'default', 1 'warn', 2 'error'.
+
+    >>> weft.set_deterministic_debug_mode("default")
+    >>> weft.get_deterministic_debug_mode()
+    0
+    """
     modes = {"default": 0, "warn": 1, "error": 2}
     mode = modes.get(debug_mode) if isinstance(debug_mode, str) else debug_mode
     if mode not in (0, 1, 2):
@@ -74,7 +98,12 @@ def set_deterministic_debug_mode(debug_mode: int | str) -> None:
 
 
 def get_deterministic_debug_mode() -> int:
-    """0, 1 or 2; see `set_deterministic_debug_mode`."""
+    """0, 1 or 2; see `set_deterministic_debug_mode`.
+
+    >>> weft.set_deterministic_debug_mode(0)
+    >>> weft.get_deterministic_debug_mode()
+    0
+    """
     return _state.deterministic
 
 

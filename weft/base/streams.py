@@ -75,6 +75,9 @@ class Event:
     """A place in the work of a device. On the CPU it is always reached, and cannot be recorded.
 
     Raises: RuntimeError for another device, and for `record`.
+
+    >>> weft.Event("cpu").query()
+    True
     """
 
     event_id = 0

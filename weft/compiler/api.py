@@ -298,46 +298,83 @@ _switched_off = _is_off()  # by the environment
 
 
 def reset() -> None:
-    """Ends a stance; programs stay, as they are made of source alone."""
+    """Ends a stance; programs stay, as they are made of source alone.
+
+    >>> weft.compiler.reset()
+    """
     set_stance("default")
 
 
 def list_backends(exclude_tags: Any = ()) -> list[str]:
-    """The names that `weft.compile` takes as `backend`."""
+    """The names that `weft.compile` takes as `backend`.
+
+    >>> "inductor" in weft.compiler.list_backends()
+    True
+    """
     return list(BACKENDS)
 
 
 def is_compiling() -> bool:
-    """False: where a program runs, values are there and Python can do what it likes."""
+    """False: where a program runs, values are there and Python can do what it likes.
+
+    >>> weft.compiler.is_compiling()
+    False
+    """
     return False
 
 
 def is_dynamo_compiling() -> bool:
-    """False, as `is_compiling`."""
+    """False, as `is_compiling`.
+
+    >>> weft.compiler.is_dynamo_compiling()
+    False
+    """
     return False
 
 
 def is_exporting() -> bool:
-    """False, as `is_compiling`."""
+    """False, as `is_compiling`.
+
+    >>> weft.compiler.is_exporting()
+    False
+    """
     return False
 
 
 def cudagraph_mark_step_begin() -> None:
-    """Without effect: there are no CUDA graphs."""
+    """Without effect: there are no CUDA graphs.
+
+    >>> weft.compiler.cudagraph_mark_step_begin()
+    """
 
 
 def allow_in_graph(fn: Any) -> Any:
-    """`fn`: whatever a function does, programs may call it."""
+    """`fn`: whatever a function does, programs may call it.
+
+    >>> weft.compiler.allow_in_graph(len) is len
+    True
+    """
     if not callable(fn) and not isinstance(fn, (list, tuple)):
         raise TypeError(f"[allow_in_graph] expected a function, got {type(fn).__name__}")
     return fn
 
 
 def assume_constant_result(fn: Any) -> Any:
-    """`fn`: its result is asked for with each call."""
+    """`fn`: its result is asked for with each call.
+
+    >>> weft.compiler.assume_constant_result(len) is len
+    True
+    """
     return fn
 
 
 def substitute_in_graph(original_fn: Any, **kwargs: Any) -> Callable[[Any], Any]:
-    """A decorator without effect: programs call the original."""
+    """A decorator without effect: programs call the original.
+
+    >>> @weft.compiler.substitute_in_graph(len)
+    ... def length(values):
+    ...     return len(values)
+    >>> length([1, 2])
+    2
+    """
     return assume_constant_result

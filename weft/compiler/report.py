@@ -57,6 +57,10 @@ class Reached:
         calls: how often programs called it through Python, all compiled functions together; of a
             program: while it was left to Python, because its plans gained less than it cost.
         places: of a program, where plans may run.
+
+    >>> double = weft.compile(lambda x: x * 2)
+    >>> weft.compiler.explain(double).functions
+    ()
     """
 
     name: str
@@ -93,6 +97,10 @@ class Explanation:
     Attributes:
         name: what was compiled.
         functions: all that its calls came to so far, in order.
+
+    >>> double = weft.compile(lambda x: x * 2)
+    >>> weft.compiler.explain(double)
+    Explanation(name='<lambda>', functions=())
     """
 
     name: str

@@ -26,6 +26,8 @@ def diff(
 ) -> Tensor:
     """The n-th difference of neighbours along `dim`, of the input between `prepend` and `append`.
 
+    Size n of `dim` becomes the sum of the three sizes less `n`.
+
     >>> weft.diff(weft.tensor([1, 4, 9]))
     tensor([3, 5])
     """
@@ -89,6 +91,8 @@ def _products(who: str, y: Tensor, x: Tensor, dim: int) -> Tensor:
 def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
     """The integral along `dim` by the trapezoidal rule, over places x or in steps of dx.
 
+    The result has y's shape without `dim`.
+
     >>> weft.trapezoid(weft.tensor([1.0, 2.0, 3.0]))
     tensor(4.)
     """
@@ -104,7 +108,13 @@ def trapezoid(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1)
 
 
 def trapz(y: Tensor, x: Tensor | None = None, *, dx: Any = 1, dim: int = -1) -> Tensor:
-    """`trapezoid`."""
+    """`trapezoid` by its older name.
+
+    The result has y's shape without `dim`.
+
+    >>> weft.trapz(weft.tensor([1.0, 2.0, 3.0]))
+    tensor(4.)
+    """
     return trapezoid(y, x, dx=dx, dim=dim)
 
 
@@ -175,6 +185,8 @@ def gradient(
 
     `spacing`: one distance, one per dim, or the places along each. At the ends differences of
     `edge_order` 1 or 2.
+
+    As many tensors as dims, of the input's shape.
 
     >>> weft.gradient(weft.tensor([1.0, 2.0, 4.0]))
     (tensor([1.0000, 1.5000, 2.0000]),)

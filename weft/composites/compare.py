@@ -69,21 +69,36 @@ def isin(
 
 @method
 def is_nonzero(input: Tensor) -> bool:
-    """Whether the one element is not zero."""
+    """Whether the one element is not zero.
+
+    RuntimeError for a tensor with more or no elements.
+
+    >>> weft.is_nonzero(weft.tensor([2.0]))
+    True
+    """
     expect("is_nonzero", input, Tensor, "a Tensor")
     return bool(input)
 
 
 @method
 def is_same_size(input: Tensor, other: Tensor) -> bool:
-    """Whether the shapes are equal."""
+    """Whether the shapes are equal.
+
+    >>> weft.is_same_size(weft.ones(2), weft.ones(3))
+    False
+    """
     expect("is_same_size", input, Tensor, "a Tensor")
     return input.shape == other.shape
 
 
 @method
 def is_set_to(self: Tensor, tensor: Tensor) -> bool:
-    """Whether both are the same memory, sizes and strides."""
+    """Whether both are the same memory, sizes and strides.
+
+    >>> t = weft.ones(2)
+    >>> t.is_set_to(t.view(2)), t.is_set_to(t.clone())
+    (True, False)
+    """
     return (
         self.data_ptr() == tensor.data_ptr()
         and self.shape == tensor.shape

@@ -47,29 +47,59 @@ def __complex__(self: Tensor) -> complex:
 
 @method
 def is_conj(input: Tensor) -> bool:
-    """False: conjugates are made, not marked."""
+    """False: conjugates are made, not marked.
+
+    A tensor of any shape.
+
+    >>> weft.is_conj(weft.tensor([1j]).conj())
+    False
+    """
     return False
 
 
 @method
 def resolve_conj(input: Tensor) -> Tensor:
-    """`input`: conjugates are made, not marked."""
+    """`input`: conjugates are made, not marked.
+
+    The shape stays.
+
+    >>> weft.resolve_conj(weft.tensor([1j]).conj())
+    tensor([0.-1.j])
+    """
     return input
 
 
 @method
 def conj_physical_(input: Tensor) -> Tensor:
-    """The conjugate, in place."""
+    """The conjugate, in place.
+
+    The shape stays.
+
+    >>> weft.conj_physical_(weft.tensor([1j]))
+    tensor([0.-1.j])
+    """
     return input.copy_(input.conj().clone())
 
 
 @method
 def is_neg(input: Tensor) -> bool:
-    """False: negatives are made, not marked."""
+    """False: negatives are made, not marked.
+
+    A tensor of any shape.
+
+    >>> weft.is_neg(weft.tensor([1j]).conj().imag)
+    False
+    """
     return False
 
 
 @method
 def resolve_neg(input: Tensor) -> Tensor:
-    """`input`: negatives are made, not marked."""
+    """`input`: negatives are made, not marked.
+
+    The shape stays.
+
+    >>> weft.resolve_neg(weft.tensor([1.0]))
+    tensor([1.])
+    """
     return input

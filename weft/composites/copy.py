@@ -19,25 +19,36 @@ __all__ = [
 
 @forms(method=True, out=True)
 def narrow_copy(input: Tensor, dim: int, start: int, length: int) -> Tensor:
-    """A copy of `narrow`."""
+    """A copy of `narrow`: size n of `dim` becomes `length`.
+
+    >>> weft.narrow_copy(weft.arange(5), 0, 1, 2)
+    tensor([1, 2])
+    """
     return input.narrow(dim, start, length).clone()
 
 
 @forms(out=True)
 def alias_copy(input: Tensor) -> Tensor:
-    """A copy."""
+    """A copy, row-major, of the input's shape and dtype.
+
+    >>> weft.alias_copy(weft.arange(2))
+    tensor([0, 1])
+    """
     return input.clone(memory_format=weft.contiguous_format)
 
 
 def _copying(name: str) -> Callable[..., Any]:
+    view = getattr(_C.ops, name)
+
     def copy(input: Tensor, *args: Any, **kwargs: Any) -> Any:
-        out = getattr(_C.ops, name)(input, *args, **kwargs)
+        out = view(input, *args, **kwargs)
         if isinstance(out, Tensor):
             return out.clone(memory_format=weft.contiguous_format)
         return tuple(t.clone(memory_format=weft.contiguous_format) for t in out)
 
     copy.__name__ = copy.__qualname__ = name + "_copy"
-    copy.__doc__ = f"A copy of `{name}`, which is a view."
+    doc = (view.__doc__ or "").replace(f"weft.{name}(", f"weft.{name}_copy(")
+    copy.__doc__ = f"A copy of `{name}`, which is a view.\n\n{doc}"
     return with_out(name + "_copy", copy)
 
 

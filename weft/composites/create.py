@@ -26,7 +26,11 @@ def empty_strided(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """An uninitialised tensor of that shape and those strides (in elements)."""
+    """An uninitialised tensor of that shape and those strides (in elements).
+
+    >>> weft.empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
     expect_plain("empty_strided", device, layout, pin_memory)
     if any(s < 0 for s in stride):
         raise RuntimeError(f"[empty_strided] expected strides of at least 0, got {tuple(stride)}")
@@ -46,7 +50,11 @@ def scalar_tensor(
     layout: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A 0-d tensor, of the default dtype if none is given."""
+    """A 0-d tensor, of the default dtype if none is given.
+
+    >>> weft.scalar_tensor(2)
+    tensor(2.)
+    """
     expect_plain("scalar_tensor", device, layout)
     kind = weft.get_default_dtype() if dtype is None else dtype
     return weft.full((), s, dtype=kind, device=device, requires_grad=requires_grad)
@@ -65,6 +73,8 @@ def range(  # noqa: A001
     requires_grad: bool = False,
 ) -> Tensor:
     """`arange` that includes its end, in the default dtype; older, and best avoided.
+
+    A vector of floor((end - start) / step) + 1 elements.
 
     >>> weft.range(1, 4)
     tensor([1., 2., 3., 4.])
@@ -121,7 +131,7 @@ def tril_indices(
     device: Any = None,
     layout: Any = None,
 ) -> Tensor:
-    """Row and column numbers `(2, n)` of a lower triangle, row by row.
+    """Row and column numbers `[2, n]` of a lower triangle, row by row.
 
     >>> weft.tril_indices(2, 2)
     tensor([[0, 1, 1],
@@ -140,7 +150,12 @@ def triu_indices(
     device: Any = None,
     layout: Any = None,
 ) -> Tensor:
-    """Row and column numbers `(2, n)` of an upper triangle, row by row."""
+    """Row and column numbers `[2, n]` of an upper triangle, row by row.
+
+    >>> weft.triu_indices(2, 2)
+    tensor([[0, 0, 1],
+            [0, 1, 1]])
+    """
     expect_plain("triu_indices", device, layout)
     return _triangle(row, col, offset, False, dtype, device)
 
@@ -177,7 +192,12 @@ def _factory(name: str) -> None:
         return made
 
     make.__name__ = "new_" + name
-    make.__doc__ = f"weft.{name}(...) of self's dtype."
+    fill = ", 7" if name == "full" else ""
+    make.__doc__ = f"""weft.{name}(size, ...), of self's dtype and device unless others are given.
+
+    >>> weft.ones(2, dtype=weft.int64).new_{name}((2, 3){fill}).dtype
+    torch.int64
+    """
     method(make)
 
 
@@ -189,7 +209,13 @@ for _name in ("zeros", "ones", "empty", "full"):
 def new_tensor(
     self: Tensor, data: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False
 ) -> Tensor:
-    """A copy of `data` in self's dtype."""
+    """A copy of `data` in self's dtype.
+
+    Of the shape of `data`.
+
+    >>> weft.ones(2, dtype=weft.int64).new_tensor([1, 2])
+    tensor([1, 2])
+    """
     return weft.tensor(
         data,
         dtype=self.dtype if dtype is None else dtype,
@@ -210,7 +236,11 @@ def new_empty_strided(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """An uninitialised tensor of those sizes and strides, of self's dtype."""
+    """An uninitialised tensor of those sizes and strides, of self's dtype.
+
+    >>> weft.ones(2).new_empty_strided((2, 3), (1, 2)).stride()
+    (1, 2)
+    """
     return weft.empty_strided(
         size,
         stride,
@@ -224,7 +254,11 @@ def new_empty_strided(
 
 @method
 def new(self: Tensor, *args: Any) -> Tensor:
-    """A tensor of self's dtype: of sizes, or of data; older form of `new_empty`, `new_tensor`."""
+    """A tensor of self's dtype: of sizes, or of data; older form of `new_empty`, `new_tensor`.
+
+    >>> weft.ones(2, dtype=weft.int64).new([1.5, 2])
+    tensor([1, 2])
+    """
     if len(args) == 1 and not isinstance(args[0], (int, _C.Size)):
         if isinstance(args[0], Tensor):
             return args[0].detach().to(self.dtype)

@@ -15,7 +15,13 @@ __all__ = ["cdist", "dist", "norm_except_dim", "renorm"]
 
 @method
 def dist(input: Tensor, other: Tensor, p: float = 2) -> Tensor:
-    """The p-norm of the difference."""
+    """The p-norm of the difference.
+
+    Tensors that broadcast give a 0-d tensor.
+
+    >>> weft.dist(weft.tensor([3.0, 0.0]), weft.tensor([0.0, 4.0]))
+    tensor(5.)
+    """
     return (input - other).norm(p)
 
 
@@ -83,6 +89,8 @@ def cdist(
 def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """The input with slices along `dim` scaled down to a p-norm of at most `maxnorm`.
 
+    Of the input's shape.
+
     >>> weft.renorm(weft.tensor([[3.0, 4.0], [0.0, 1.0]]), 2, 0, 1)
     tensor([[0.6000, 0.8000],
             [0.0000, 1.0000]])
@@ -100,7 +108,14 @@ def renorm(input: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
 
 
 def norm_except_dim(v: Tensor, pow: int = 2, dim: int = 0) -> Tensor:
-    """The norm over all dims but one, which stay as 1; over all for dim -1."""
+    """The norm over all dims but one, which stay as 1; over all for dim -1.
+
+    [n, *] gives [n, 1, ...] with dim 0, and so on; a 0-d tensor with dim -1.
+
+    >>> weft.norm_except_dim(weft.tensor([[3.0, 4.0], [0.0, 1.0]]))
+    tensor([[5.],
+            [1.]])
+    """
     if dim == -1:
         return v.norm(pow)
     dim = wrap("norm_except_dim", dim, v.dim())

@@ -23,7 +23,13 @@ __all__ = [
 
 @method
 def is_floating_point(input: Tensor) -> bool:
-    """Whether the dtype is floating."""
+    """Whether the dtype is floating.
+
+    A tensor of any shape.
+
+    >>> weft.is_floating_point(weft.ones(2)), weft.is_floating_point(weft.arange(2))
+    (True, False)
+    """
     if not isinstance(input, Tensor):
         expect("is_floating_point", input, Tensor, "a Tensor")
     return input.dtype.is_floating_point
@@ -31,7 +37,13 @@ def is_floating_point(input: Tensor) -> bool:
 
 @method
 def is_complex(input: Tensor) -> bool:
-    """Whether the dtype is complex."""
+    """Whether the dtype is complex.
+
+    A tensor of any shape.
+
+    >>> weft.is_complex(weft.tensor(1j))
+    True
+    """
     if not isinstance(input, Tensor):
         expect("is_complex", input, Tensor, "a Tensor")
     return input.dtype.is_complex
@@ -39,13 +51,23 @@ def is_complex(input: Tensor) -> bool:
 
 @method
 def is_signed(input: Tensor) -> bool:
-    """Whether the dtype has negative numbers."""
+    """Whether the dtype has negative numbers.
+
+    A tensor of any shape.
+
+    >>> weft.is_signed(weft.ones(2, dtype=weft.uint8))
+    False
+    """
     return input.dtype.is_signed
 
 
 def can_cast(from_: dtype, to: dtype) -> bool:
     """Whether the conversion keeps the category: no complex to float, no float to int, no number
-    to bool."""
+    to bool.
+
+    >>> weft.can_cast(weft.int64, weft.float32), weft.can_cast(weft.float32, weft.int64)
+    (True, False)
+    """
     for kind in (from_, to):
         expect("can_cast", kind, dtype, "two dtypes")
     return category(from_) <= category(to)
@@ -195,6 +217,8 @@ def moved(t: Tensor, on_meta: bool, kind: Any = None) -> Tensor:
 def to(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """`to(dtype)`, `to(device)`, `to(other)`: self if nothing changes, else a converted copy.
 
+    The shape stays.
+
     >>> weft.ones(2).to(weft.int64)
     tensor([1, 1])
     """
@@ -221,7 +245,11 @@ def _converter(name: str, to_dtype: dtype) -> None:
         return out if memory_format is None else _in_format(name, out, memory_format)
 
     convert.__name__ = name
-    convert.__doc__ = f"self as {to_dtype}."
+    convert.__doc__ = f"""self as {to_dtype}, of the same shape; self itself if it is that already.
+
+    >>> weft.ones(2).{name}().dtype
+    {to_dtype}
+    """
     method(convert)
 
 
@@ -291,7 +319,13 @@ _TYPE_NAMES = {
 
 @method
 def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:  # noqa: A001
-    """The type's name ('torch.FloatTensor'), or self converted to `dtype`."""
+    """The type's name ('torch.FloatTensor'), or self converted to `dtype`.
+
+    The shape stays.
+
+    >>> weft.ones(2).type(), weft.ones(2).type(weft.int64)
+    ('torch.FloatTensor', tensor([1, 1]))
+    """
     if dtype is None:
         name = next(k for k, v in _TYPE_NAMES.items() if v is self.dtype)
         return name.replace("torch.", "torch.meta.") if self.is_meta else name
@@ -308,13 +342,23 @@ def type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:  #
 
 @method
 def type_as(self: Tensor, other: Tensor) -> Tensor:
-    """self in other's dtype, and on its device."""
+    """self in other's dtype, and on its device.
+
+    The shape stays.
+
+    >>> weft.arange(2).type_as(weft.ones(1))
+    tensor([0., 1.])
+    """
     return self.to(other)
 
 
 @method
 def element_size(self: Tensor) -> int:
-    """Bytes per element."""
+    """Bytes per element.
+
+    >>> weft.ones(2).element_size()
+    4
+    """
     return self.itemsize
 
 

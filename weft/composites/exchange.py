@@ -18,6 +18,8 @@ __all__ = ["as_tensor", "asarray", "from_dlpack", "from_file", "from_numpy", "fr
 def from_numpy(array: Any) -> Tensor:
     """A tensor over the memory of a NumPy array of a dtype that weft has.
 
+    Shape and strides are the array's. TypeError for what is no array, or has another dtype.
+
     >>> import numpy as np
     >>> weft.from_numpy(np.array([1., 2.]))
     tensor([1., 2.], dtype=torch.float64)
@@ -79,6 +81,8 @@ def asarray(
     requires_grad: bool = False,
 ) -> Tensor:
     """`obj` as a tensor; `copy=True` never shares memory.
+
+    Of the shape and dtype of `obj`, unless `dtype` says another.
 
     >>> weft.asarray([1, 2])
     tensor([1, 2])
@@ -193,6 +197,9 @@ def from_file(
 def numpy(self: Tensor, *, force: bool = False) -> Any:
     """A NumPy array over the same memory. `force=True`, or `no_grad` around it, detaches first.
 
+    Of self's shape, strides and dtype. RuntimeError for a tensor that requires grad, TypeError for
+    bfloat16.
+
     >>> weft.ones(2).numpy()
     array([1., 1.], dtype=float32)
     """
@@ -238,6 +245,8 @@ attach("__array_priority__", 1000)  # array + tensor is the tensor's to answer
 
 def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor over the memory of an array of another library, or of a DLPack capsule.
+
+    Shape, strides and dtype are the array's. BufferError for a dtype that weft lacks.
 
     >>> import numpy as np
     >>> weft.from_dlpack(np.array([1., 2.]))
@@ -322,6 +331,11 @@ def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
 
     Raises: ValueError for a stream, of which there are none, and as `to` does for other devices
     (AssertionError for 'cuda' and 'xpu', NotImplementedError for the rest).
+
+    The shape stays.
+
+    >>> weft.ones(2).to_device("meta").shape
+    torch.Size([2])
     """
     if stream is not None:
         raise ValueError(f"[to_device] expected no stream, got {stream!r}")

@@ -26,6 +26,8 @@ def scatter_reduce(
 
     Raises: RuntimeError for another reduction or an index out of range.
 
+    Of the input's shape; `index` and `src` have as many dimensions.
+
     >>> x = weft.zeros(2)
     >>> x.scatter_reduce(0, weft.tensor([0, 0, 1]), weft.tensor([1.0, 3.0, 2.0]), "amax")
     tensor([3., 2.])
@@ -46,6 +48,12 @@ def index_reduce(
     """The input with slices of `source` reduced into the places along `dim` that a vector names.
 
     `reduce`: "prod", "mean", "amax" or "amin".
+
+    Of the input's shape; `index` is [k], `source` has size k at `dim` and else the input's sizes.
+
+    >>> i = weft.tensor([0, 0])
+    >>> weft.index_reduce(weft.ones(2), 0, i, weft.tensor([2.0, 3.0]), "prod")
+    tensor([6., 1.])
     """
     if reduce not in ("prod", "mean", "amax", "amin"):
         raise RuntimeError(

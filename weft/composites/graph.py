@@ -45,19 +45,43 @@ def backward(
 
 @method
 def register_hook(self: Tensor, hook: Callable[[Tensor], Tensor | None]) -> Any:
-    """`hook(grad)` runs when the gradient of self is known; what it returns replaces it."""
+    """`hook(grad)` runs when the gradient of self is known; what it returns replaces it.
+
+    The gradient has self's shape and dtype, and so must what the hook returns. RuntimeError if
+    self does not require grad.
+
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> handle = x.register_hook(lambda grad: 2 * grad)
+    >>> x.sum().backward()
+    >>> x.grad
+    tensor([2., 2.])
+    """
     return _C._register_hook(self, hook)
 
 
 @method
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> Any:
-    """`hook(self)` runs after self's `.grad` was updated; for leaves."""
+    """`hook(self)` runs after self's `.grad` was updated; for leaves.
+
+    The gradient has self's shape. RuntimeError for what is no leaf.
+
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> handle = x.register_post_accumulate_grad_hook(lambda x: print(x.grad))
+    >>> x.sum().backward()
+    tensor([1., 1.])
+    """
     return _C._register_after_accumulate(self, hook)
 
 
 @method
 def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
-    """Sets `requires_grad` and returns self."""
+    """Sets `requires_grad` and returns self.
+
+    A tensor of any shape, floating or complex: RuntimeError for others.
+
+    >>> weft.ones(2).requires_grad_()
+    tensor([1., 1.], requires_grad=True)
+    """
     if not isinstance(requires_grad, bool):
         raise TypeError(f"[requires_grad_] expected a bool, got {requires_grad.__class__.__name__}")
     self.requires_grad = requires_grad
@@ -66,7 +90,14 @@ def requires_grad_(self: Tensor, requires_grad: bool = True) -> Tensor:
 
 @method
 def is_inference(input: Tensor) -> bool:
-    """Whether it was made in `inference_mode`."""
+    """Whether it was made in `inference_mode`.
+
+    A tensor of any shape.
+
+    >>> with weft.inference_mode():
+    ...     weft.ones(2).is_inference()
+    True
+    """
     expect("is_inference", input, Tensor, "a Tensor")
     return input._inference
 

@@ -19,6 +19,8 @@ __all__ = ["bincount", "histc", "histogram", "histogramdd"]
 def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """How often each number occurs in a vector of ints of at least 0, or the sums of its weights.
 
+    [n] gives [max(largest + 1, minlength)]: int64, or of the weights' dtype (float64 for ints).
+
     >>> weft.bincount(weft.tensor([0, 2, 2]))
     tensor([1, 0, 2])
     """
@@ -122,6 +124,8 @@ def histogram(
 
     With `density` the integral over the range is 1.
 
+    The counts are [bins], the edges [bins + 1].
+
     >>> weft.histogram(weft.tensor([1.0, 2.0, 1.0]), 4, range=(0.0, 3.0)).hist
     tensor([0., 2., 1., 0.])
     """
@@ -165,6 +169,12 @@ def histogramdd(
     """A histogram in D dimensions of points `(..., D)`, and the edges of each dimension.
 
     `bins`: a number, one for each dimension, or the edges of each; `range`: 2 D numbers.
+
+    The counts are [bins1, ..., binsD].
+
+    >>> weft.histogramdd(weft.tensor([[0.0, 0.0], [1.0, 1.0]]), [2, 2]).hist
+    tensor([[1., 0.],
+            [0., 1.]])
     """
     if input.dim() < 2:
         raise RuntimeError(

@@ -24,6 +24,8 @@ __all__ = [
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Joined side by side; vectors count as columns.
 
+    [n] (as [n, 1]) and [n, a] give [n, 1 + a].
+
     >>> weft.column_stack([weft.tensor([1, 2]), weft.tensor([3, 4])])
     tensor([[1, 3],
             [2, 4]])
@@ -70,7 +72,16 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All combinations of the elements of 1-D tensors, one per row."""
+    """All combinations of the elements of 1-D tensors, one per row.
+
+    Vectors of n, m, ... elements give [n m ..., number of vectors].
+
+    >>> weft.cartesian_prod(weft.tensor([1, 2]), weft.tensor([3, 4]))
+    tensor([[1, 3],
+            [1, 4],
+            [2, 3],
+            [2, 4]])
+    """
     for t in tensors:
         if t.dim() != 1:
             raise RuntimeError(
@@ -152,14 +163,22 @@ def hsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 @method
 @_PARTS
 def vsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """`tensor_split` along rows, of at least two dimensions. Sections are of equal size."""
+    """`tensor_split` along rows, of at least two dimensions. Sections are of equal size.
+
+    >>> weft.vsplit(weft.tensor([[1, 2], [3, 4]]), 2)
+    (tensor([[1, 2]]), tensor([[3, 4]]))
+    """
     return _cut("vsplit", input, indices_or_sections, 0, 2)
 
 
 @method
 @_PARTS
 def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Tensor, ...]:
-    """`tensor_split` along the third dimension. Sections are of equal size."""
+    """`tensor_split` along the third dimension. Sections are of equal size.
+
+    >>> [part.shape for part in weft.dsplit(weft.ones(1, 2, 4), 2)]
+    [torch.Size([1, 2, 2]), torch.Size([1, 2, 2])]
+    """
     return _cut("dsplit", input, indices_or_sections, 2, 3)
 
 
@@ -171,7 +190,11 @@ def dsplit(input: Tensor, indices_or_sections: int | Sequence[int]) -> tuple[Ten
 def tensor_split(
     input: Tensor, indices_or_sections: int | Sequence[int] | Tensor, dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """Views of parts along `dim`: that many of about equal size, or cut before the indices."""
+    """Views of parts along `dim`: that many of about equal size, or cut before the indices.
+
+    >>> weft.tensor_split(weft.arange(5), 2)
+    (tensor([0, 1, 2]), tensor([3, 4]))
+    """
     if input.dim() == 0:
         raise RuntimeError(
             "[tensor_split] expected at least one dimension, got a 0-d tensor (tensor_split "
@@ -214,13 +237,25 @@ def tensor_split(
 
 @method
 def unsafe_chunk(input: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """`chunk`. (PyTorch's lets parts be written that the graph needs; here that is an error.)"""
+    """`chunk`. (PyTorch's lets parts be written that the graph needs; here that is an error.)
+
+    Parts of [*, n, *] are [*, ceil(n / chunks), *], the last one may be smaller.
+
+    >>> weft.unsafe_chunk(weft.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
     return input.chunk(chunks, dim)
 
 
 @method
 def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, ...]:
-    """`split`. See `unsafe_chunk`."""
+    """`split`. See `unsafe_chunk`.
+
+    Parts of [*, n, *] are [*, split_size, *], the last one may be smaller.
+
+    >>> weft.unsafe_split(weft.arange(3), 2)
+    (tensor([0, 1]), tensor([2]))
+    """
     return input.split(split_size, dim)
 
 
@@ -228,5 +263,9 @@ def unsafe_split(input: Tensor, split_size: int, dim: int = 0) -> tuple[Tensor, 
 def unsafe_split_with_sizes(
     input: Tensor, split_sizes: Sequence[int], dim: int = 0
 ) -> tuple[Tensor, ...]:
-    """`split` with sizes. See `unsafe_chunk`."""
+    """`split` with sizes. See `unsafe_chunk`.
+
+    >>> weft.unsafe_split_with_sizes(weft.arange(3), [1, 2])
+    (tensor([0]), tensor([1, 2]))
+    """
     return input.split(list(split_sizes), dim)

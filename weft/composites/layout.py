@@ -9,7 +9,7 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
-from weft.base.forms import attach, function_of, method
+from weft.base.forms import attach, doc_after, function_of, method
 from weft.composites.axes import given_sizes
 from weft.storage import TypedStorage, UntypedStorage
 
@@ -24,7 +24,10 @@ def _in_place(name: str, summary: str) -> Callable[..., Tensor]:
 
     run.__name__ = name
     run.__module__, run.__qualname__ = "weft", "Tensor." + name
-    run.__doc__ = f"{summary} In place: `{view}` of itself, returns self."
+    run.__doc__ = doc_after(
+        f"{summary} In place: `{view}` of itself, in the same memory; returns self.",
+        getattr(_C.ops, view, None),
+    )
     return run
 
 
@@ -47,7 +50,12 @@ def resize_(self: Tensor, *sizes: Any, size: Any = None, memory_format: Any = No
 
 @method
 def resize_as_(input: Tensor, the_template: Tensor, *, memory_format: Any = None) -> Tensor:
-    """`resize_` to the template's sizes."""
+    """`resize_` to the template's sizes.
+
+    >>> weft.arange(4).resize_as_(weft.ones(2, 2))
+    tensor([[0, 1],
+            [2, 3]])
+    """
     return resize_(input, the_template.shape, memory_format=memory_format)
 
 

@@ -29,12 +29,22 @@ ormqr = reflections.ormqr
 
 
 def slogdet(input: Tensor) -> Any:
-    """See `weft.linalg.slogdet`."""
+    """See `weft.linalg.slogdet`.
+
+    [..., n, n] gives the sign [...] and the logarithm of the magnitude [...].
+
+    >>> weft.slogdet(weft.tensor([[-1.0]]))
+    torch.return_types.slogdet(
+    sign=tensor(-1.),
+    logabsdet=tensor(0.))
+    """
     return return_types.slogdet(*systems.slogdet(input))
 
 
 def logdet(input: Tensor) -> Tensor:
     """The logarithm of the determinant: nan where that is negative.
+
+    [..., n, n] gives [...].
 
     >>> weft.logdet(weft.eye(2))
     tensor(0.)
@@ -44,17 +54,35 @@ def logdet(input: Tensor) -> Tensor:
 
 
 def pinverse(input: Tensor, rcond: float = 1e-15) -> Tensor:
-    """The pseudo-inverse; see `weft.linalg.pinv`."""
+    """The pseudo-inverse; see `weft.linalg.pinv`.
+
+    [..., m, n] gives [..., n, m].
+
+    >>> weft.pinverse(weft.tensor([[2.0], [0.0]]))
+    tensor([[0.5000, 0.0000]])
+    """
     return systems.pinv(input, rcond=rcond)
 
 
 def cholesky(input: Tensor, upper: bool = False) -> Tensor:
-    """See `weft.linalg.cholesky`."""
+    """The triangular factor of positive definite matrices; see `weft.linalg.cholesky`.
+
+    [..., n, n] gives [..., n, n]. RuntimeError for another matrix.
+
+    >>> weft.cholesky(weft.tensor([[4.0]]))
+    tensor([[2.]])
+    """
     return decompositions.cholesky(input, upper=upper)
 
 
 def qr(input: Tensor, some: bool = True) -> Any:
-    """See `weft.linalg.qr`; `some=False` is its mode `"complete"`."""
+    """See `weft.linalg.qr`; `some=False` is its mode `"complete"`.
+
+    [..., m, n] gives Q [..., m, k] and R [..., k, n], k = min(m, n), or m if not `some`.
+
+    >>> weft.qr(weft.tensor([[2.0]])).R.abs()
+    tensor([[2.]])
+    """
     return return_types.qr(*decompositions.qr(input, "reduced" if some else "complete"))
 
 
@@ -62,6 +90,11 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     """`(U, S, V)`, with V where `weft.linalg.svd` has Vh; `some`: only min(m, n) vectors.
 
     Without `compute_uv` U and V are zeros.
+
+    [..., m, n] gives U [..., m, k], S [..., k], V [..., n, k], k = min(m, n).
+
+    >>> weft.svd(weft.diag(weft.tensor([1.0, 2.0]))).S
+    tensor([2., 1.])
     """
     if not compute_uv:
         m, n = input.shape[-2:]
@@ -99,6 +132,8 @@ def _cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """The X with A X = input for the A whose Cholesky factor is L.
 
+    input [..., n, k] and L [..., n, n] give [..., n, k].
+
     >>> weft.cholesky_solve(weft.tensor([[4.]]), weft.tensor([[2.]]))
     tensor([[1.]])
     """
@@ -118,6 +153,8 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
     """The inverse of the A whose Cholesky factor is L.
 
+    [..., n, n] gives [..., n, n].
+
     >>> weft.cholesky_inverse(weft.tensor([[2.]]))
     tensor([[0.2500]])
     """
@@ -129,6 +166,8 @@ def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
 def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
     """`weft.linalg.lu_factor`'s `(LU, pivots)`, with `get_infos` and the first zero pivot or 0.
 
+    [..., m, n] gives LU [..., m, n] and pivots [..., min(m, n)] of int32.
+
     >>> weft.lu(weft.tensor([[2.]]))[1]
     tensor([1], dtype=torch.int32)
     """
@@ -137,17 +176,35 @@ def lu(A: Tensor, pivot: bool = True, get_infos: bool = False) -> Any:
 
 
 def lu_solve(b: Tensor, LU_data: Tensor, LU_pivots: Tensor) -> Tensor:
-    """The X with A X = b for the A of `lu`'s results; see `weft.linalg.lu_solve`."""
+    """The X with A X = b for the A of `lu`'s results; see `weft.linalg.lu_solve`.
+
+    b [..., n, k], LU_data [..., n, n], LU_pivots [..., n]; the result is [..., n, k].
+
+    >>> weft.lu_solve(weft.tensor([[4.0]]), *weft.lu(weft.tensor([[2.0]])))
+    tensor([[2.]])
+    """
     return factors.lu_solve(LU_data, LU_pivots, b)
 
 
 def frobenius_norm(input: Tensor, dim: Any, keepdim: bool = False) -> Tensor:
-    """The root of the sum of squares over `dim`."""
+    """The root of the sum of squares over `dim`.
+
+    The input's shape without `dim`, which has size 1 with `keepdim`.
+
+    >>> weft.frobenius_norm(weft.tensor([[3.0, 4.0]]), (0, 1))
+    tensor(5.)
+    """
     return products.vector_norm(input, 2, dim, keepdim)
 
 
 def nuclear_norm(input: Tensor, dim: Any = (-2, -1), keepdim: bool = False) -> Tensor:
-    """The sum of the singular values."""
+    """The sum of the singular values.
+
+    The input's shape without the two dims, which have size 1 with `keepdim`.
+
+    >>> weft.nuclear_norm(weft.eye(3))
+    tensor(3.)
+    """
     return products.matrix_norm(input, "nuc", dim, keepdim)
 
 
@@ -158,6 +215,8 @@ def svd_lowrank(
 
     A random subspace, sharpened `niter` times: Halko, Martinsson and Tropp, "Finding structure with
     randomness", 2011, algorithms 4.4 and 5.1.
+
+    A [..., m, n] gives U [..., m, q], S [..., q], V [..., n, q].
 
     Args:
         A: (..., m, n).
@@ -184,6 +243,8 @@ def svd_lowrank(
 
 def pca_lowrank(A: Tensor, q: int | None = None, center: bool = True, niter: int = 2) -> Any:
     """The principal components of the rows of A: `svd_lowrank` after taking the mean of the rows.
+
+    A [..., m, n] gives U [..., m, q], S [..., q], V [..., n, q].
 
     >>> weft.pca_lowrank(weft.tensor([[1., 0.], [3., 0.]]), q=1)[1]
     tensor([1.4142])

@@ -28,6 +28,8 @@ def where(
 ) -> Any:
     """`input` where the condition holds, else `other`; with the condition alone, its true indices.
 
+    The operands broadcast to the shape of the result; alone, one vector of int64 per dim.
+
     >>> weft.where(weft.tensor([True, False]), 1.0, 2.0)
     tensor([1., 2.])
     """

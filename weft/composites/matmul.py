@@ -19,7 +19,13 @@ __all__ = [
 
 @method
 def trace(input: Tensor) -> Tensor:
-    """The sum of a matrix's diagonal."""
+    """The sum of a matrix's diagonal.
+
+    [n, m] gives a 0-d tensor. RuntimeError for other shapes.
+
+    >>> weft.trace(weft.tensor([[1, 2], [3, 4]]))
+    tensor(5)
+    """
     if input.dim() != 2:
         raise RuntimeError(
             f"[trace] expected two dimensions, got {input.dim()} (trace: expected a matrix, but "
@@ -117,7 +123,13 @@ def cross(input: Tensor, other: Tensor, dim: int | None = None) -> Tensor:
 
 @forms(out=True)
 def chain_matmul(*matrices: Tensor | Sequence[Tensor]) -> Tensor:
-    """The product of several matrices, in the order that takes the fewest multiplications."""
+    """The product of several matrices, in the order that takes the fewest multiplications.
+
+    [a, b], [b, c], ... [y, z] give [a, z].
+
+    >>> weft.chain_matmul(weft.ones(1, 2), weft.ones(2, 3), weft.ones(3, 1))
+    tensor([[6.]])
+    """
     if len(matrices) == 1 and not isinstance(matrices[0], Tensor):
         matrices = tuple(matrices[0])
     if not matrices:
@@ -154,7 +166,13 @@ def chain_matmul(*matrices: Tensor | Sequence[Tensor]) -> Tensor:
 
 @forms(method=True, out=True)
 def inner(input: Tensor, other: Tensor) -> Tensor:
-    """Products summed over the last dimension of both."""
+    """Products summed over the last dimension of both.
+
+    [*, n] and [..., n] give [*, ...]; with a 0-d tensor it is the product.
+
+    >>> weft.inner(weft.tensor([1, 2]), weft.tensor([3, 4]))
+    tensor(11)
+    """
     if input.dim() == 0 or other.dim() == 0:
         return input * other
     if input.shape[-1] != other.shape[-1]:
@@ -167,6 +185,8 @@ def inner(input: Tensor, other: Tensor) -> Tensor:
 @forms(method=True, out=True)
 def vdot(input: Tensor, other: Tensor) -> Tensor:
     """The dot product of two vectors, the first conjugated.
+
+    [n] and [n] give a 0-d tensor.
 
     >>> weft.vdot(weft.tensor([1 + 2j]), weft.tensor([3 - 1j]))
     tensor(1.-7.j)
@@ -206,7 +226,13 @@ def _expect_batches(who: str, batch1: Tensor, batch2: Tensor) -> None:
 def baddbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """beta * input + alpha * (batch1 @ batch2), batches of matrices [b, n, m] @ [b, m, p]."""
+    """beta * input + alpha * (batch1 @ batch2), batches of matrices [b, n, m] @ [b, m, p].
+
+    The result is [b, n, p]; the input may broadcast to it.
+
+    >>> weft.baddbmm(weft.tensor(1.0), weft.ones(2, 1, 3), weft.ones(2, 3, 1)).flatten()
+    tensor([4., 4.])
+    """
     _expect_batches("baddbmm", batch1, batch2)
     product = weft.bmm(batch1, batch2)
     return _mixed("baddbmm", input, product, beta, alpha)
@@ -216,7 +242,13 @@ def baddbmm(
 def addbmm(
     input: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1
 ) -> Tensor:
-    """beta * input + alpha * the sum over the batch of batch1 @ batch2."""
+    """beta * input + alpha * the sum over the batch of batch1 @ batch2.
+
+    [n, m], or what broadcasts to it, and batches [b, n, k] @ [b, k, m] give [n, m].
+
+    >>> weft.addbmm(weft.tensor(1.0), weft.ones(3, 1, 2), weft.ones(3, 2, 1))
+    tensor([[7.]])
+    """
     _expect_batches("addbmm", batch1, batch2)
     product = weft.bmm(batch1, batch2).sum(0)
     return _mixed("addbmm", input, product, beta, alpha)
@@ -224,7 +256,13 @@ def addbmm(
 
 @forms(method=True, inplace=True, out=True)
 def addmv(input: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * (mat @ vec)."""
+    """beta * input + alpha * (mat @ vec).
+
+    [n], or what broadcasts to it, and [n, m] @ [m] give [n].
+
+    >>> weft.addmv(weft.ones(2), weft.ones(2, 3), weft.ones(3), alpha=2)
+    tensor([7., 7.])
+    """
     product = weft.mv(mat, vec)
     return _mixed("addmv", input, product, beta, alpha)
 
@@ -234,14 +272,28 @@ addmv_ = function_of("addmv_")
 
 @forms(method=True, inplace=True, out=True)
 def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """beta * input + alpha * the outer product of two vectors."""
+    """beta * input + alpha * the outer product of two vectors.
+
+    [n, m], or what broadcasts to it, and vectors [n] and [m] give [n, m].
+
+    >>> weft.addr(weft.zeros(2, 2), weft.tensor([1.0, 2.0]), weft.tensor([3.0, 4.0]))
+    tensor([[3., 4.],
+            [6., 8.]])
+    """
     product = weft.outer(vec1, vec2)
     return _mixed("addr", input, product, beta, alpha)
 
 
 @forms(method=True, out=True)
 def kron(input: Tensor, other: Tensor) -> Tensor:
-    """The Kronecker product."""
+    """The Kronecker product.
+
+    [a, b] and [c, d] give [a c, b d]; fewer dimensions count as 1 in front.
+
+    >>> weft.kron(weft.eye(2), weft.tensor([1.0, 2.0]))
+    tensor([[1., 2., 0., 0.],
+            [0., 0., 1., 2.]])
+    """
     width = max(input.dim(), other.dim())
     a = input.reshape([1] * (width - input.dim()) + list(input.shape))
     b = other.reshape([1] * (width - other.dim()) + list(other.shape))

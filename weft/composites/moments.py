@@ -16,6 +16,8 @@ __all__ = ["corrcoef", "cov", "nanmean"]
 def nanmean(input: Tensor, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Tensor:
     """The mean of what is not NaN.
 
+    0-d, or of the input's shape without `dim`, which has size 1 with `keepdim`.
+
     >>> weft.nanmean(weft.tensor([1.0, float("nan"), 3.0]))
     tensor(2.)
     """
@@ -41,6 +43,8 @@ def cov(
 
     `fweights` count observations (integers), `aweights` weigh them. The divisor is the sum of
     weights less the correction, times the mean weight where there are `aweights`.
+
+    [variables, observations] gives [variables, variables], a vector a 0-d tensor.
 
     >>> weft.cov(weft.tensor([[0.0, 2.0], [0.0, 4.0]]))
     tensor([[2., 4.],
@@ -84,6 +88,8 @@ def cov(
 @method
 def corrcoef(input: Tensor) -> Tensor:
     """The correlation matrix of variables (rows) over observations (columns).
+
+    [variables, observations] gives [variables, variables], a vector a 0-d tensor.
 
     >>> weft.corrcoef(weft.tensor([[0.0, 2.0], [0.0, 4.0]]))
     tensor([[1., 1.],

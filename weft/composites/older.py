@@ -88,7 +88,13 @@ def triangular_solve(
     transpose: bool = False,
     unitriangular: bool = False,
 ) -> Any:
-    """The X with A X = b, and a copy of A: `linalg.solve_triangular` in its older form."""
+    """The X with A X = b, and a copy of A: `linalg.solve_triangular` in its older form.
+
+    b [..., n, k], A [..., n, n]; the solution is [..., n, k].
+
+    >>> weft.triangular_solve(weft.tensor([[4.0]]), weft.tensor([[2.0]])).solution
+    tensor([[2.]])
+    """
     left = A.mT if transpose else A
     solution = weft.linalg.solve_triangular(
         left, b, upper=upper != transpose, unitriangular=unitriangular

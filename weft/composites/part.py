@@ -21,7 +21,14 @@ __all__ = [
 
 @method
 def diagflat(input: Tensor, offset: int = 0) -> Tensor:
-    """A matrix with the flattened input on a diagonal."""
+    """A matrix with the flattened input on a diagonal.
+
+    n elements give [n + |offset|, n + |offset|].
+
+    >>> weft.diagflat(weft.tensor([1, 2]))
+    tensor([[1, 0],
+            [0, 2]])
+    """
     return weft.diag_embed(input.reshape(-1), offset)
 
 
@@ -30,6 +37,10 @@ def fill_diagonal_(input: Tensor, fill_value: float, wrap: bool = False) -> Tens
     """Writes a number on the main diagonal; in a tall matrix with `wrap` again after each gap.
 
     Raises: RuntimeError for a vector, or for more than two dimensions of unlike sizes.
+
+    >>> weft.zeros(2, 2).fill_diagonal_(1)
+    tensor([[1., 0.],
+            [0., 1.]])
     """
     if input.dim() < 2 or (input.dim() > 2 and len(set(input.shape)) != 1):
         raise RuntimeError(
@@ -62,6 +73,8 @@ def _written(who: str, out: Tensor, piece: Tensor, src: Tensor) -> Tensor:
 def select_scatter(input: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
     """A copy of the input with `src` at `index` along `dim`.
 
+    Of the input's shape; `src` has the input's shape without `dim`.
+
     >>> weft.select_scatter(weft.zeros(2, 2), weft.ones(2), 0, 1)
     tensor([[0., 0.],
             [1., 1.]])
@@ -79,7 +92,13 @@ def slice_scatter(
     end: int | None = None,
     step: int = 1,
 ) -> Tensor:
-    """A copy of the input with `src` at `start:end:step` along `dim`."""
+    """A copy of the input with `src` at `start:end:step` along `dim`.
+
+    Of the input's shape; `src` has the shape of the slice.
+
+    >>> weft.slice_scatter(weft.zeros(3), weft.ones(2), start=1)
+    tensor([0., 1., 1.])
+    """
     out = input.clone()
     piece = _C.ops.slice(out, dim, start, end, step)
     return _written("slice_scatter", out, piece, src)
@@ -89,7 +108,14 @@ def slice_scatter(
 def diagonal_scatter(
     input: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1
 ) -> Tensor:
-    """A copy of the input with `src` on a diagonal."""
+    """A copy of the input with `src` on a diagonal.
+
+    Of the input's shape; `src` has the shape of `diagonal(input, offset, dim1, dim2)`.
+
+    >>> weft.diagonal_scatter(weft.zeros(2, 2), weft.ones(2))
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     out = input.clone()
     return _written("diagonal_scatter", out, out.diagonal(offset, dim1, dim2), src)
 
@@ -102,7 +128,13 @@ def as_strided_scatter(
     stride: Sequence[int],
     storage_offset: int | None = None,
 ) -> Tensor:
-    """A copy of the input with `src` written through `as_strided(size, stride, storage_offset)`."""
+    """A copy of the input with `src` written through `as_strided(size, stride, storage_offset)`.
+
+    Of the input's shape; `src` has the shape `size`.
+
+    >>> weft.as_strided_scatter(weft.zeros(3), weft.ones(2), (2,), (2,))
+    tensor([1., 0., 1.])
+    """
     out = input.clone(memory_format=weft.contiguous_format)
     return _written(
         "as_strided_scatter", out, out.as_strided(size, stride, storage_offset or 0), src

@@ -14,13 +14,21 @@ __all__ = ["zero_"]
 
 @method
 def apply_(self: Tensor, callable: Callable[[Any], Any]) -> Tensor:
-    """Each element replaced by the function's result, in place; slow, and outside of the graph."""
+    """Each element replaced by the function's result, in place; slow, and outside of the graph.
+
+    >>> weft.tensor([1.0, 2.0]).apply_(lambda v: v + 1)
+    tensor([2., 3.])
+    """
     return _mapped(self, [self], callable)
 
 
 @method
 def map_(self: Tensor, tensor: Tensor, callable: Callable[[Any, Any], Any]) -> Tensor:
-    """Each element replaced by the function's result for it and the other's, in place."""
+    """Each element replaced by the function's result for it and the other's, in place.
+
+    >>> weft.tensor([1.0, 2.0]).map_(weft.tensor([3.0, 4.0]), lambda a, b: a * b)
+    tensor([3., 8.])
+    """
     if tensor.dtype is not self.dtype:
         raise TypeError(f"[map_] expected a tensor of {self.dtype}, got {tensor.dtype}")
     if tensor.requires_grad:

@@ -16,6 +16,8 @@ __all__ = ["float_power", "frexp", "ldexp", "ldexp_"]
 def float_power(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
     """input ** exponent in float64 (complex128 for complex numbers).
 
+    The operands broadcast to the shape of the result.
+
     >>> weft.float_power(weft.tensor([2, 3]), 2)
     tensor([4., 9.], dtype=torch.float64)
     """
@@ -35,6 +37,8 @@ def float_power(input: Tensor | complex, exponent: Tensor | complex) -> Tensor:
 def ldexp(input: Tensor, other: Tensor) -> Tensor:
     """input * 2 ** other.
 
+    The operands broadcast to the shape of the result.
+
     >>> weft.ldexp(weft.tensor([1.0, 3.0]), weft.tensor([2, -1]))
     tensor([4.0000, 1.5000])
     """
@@ -49,6 +53,8 @@ ldexp_ = function_of("ldexp_")
 @forms(method=True, out=True)
 def frexp(input: Tensor) -> Any:
     """Mantissa in [0.5, 1) and exponent (int32) with input = mantissa * 2 ** exponent.
+
+    Both have the input's shape.
 
     >>> weft.frexp(weft.tensor([4.0, 3.0])).mantissa
     tensor([0.5000, 0.7500])

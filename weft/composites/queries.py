@@ -35,38 +35,70 @@ def is_storage(obj: object) -> bool:
 
 @method
 def get_device(input: Tensor) -> int:
-    """-1: of the CPU, and of meta tensors."""
+    """-1: of the CPU, and of meta tensors.
+
+    A tensor of any shape.
+
+    >>> weft.get_device(weft.ones(2))
+    -1
+    """
     return -1
 
 
 @method
 def is_distributed(input: Tensor) -> bool:
-    """False."""
+    """False: a tensor of any shape is this process's.
+
+    >>> weft.is_distributed(weft.ones(2))
+    False
+    """
     return False
 
 
 @method
 def cpu(self: Tensor, *, memory_format: Any = None) -> Tensor:
-    """self: it lives there already. A meta tensor raises NotImplementedError."""
+    """self: it lives there already. A meta tensor raises NotImplementedError.
+
+    The shape stays.
+
+    >>> weft.ones(2).cpu()
+    tensor([1., 1.])
+    """
     return self.to("cpu") if self.is_meta else self
 
 
 @method
 def cuda(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
-    """Raises AssertionError: this build has the CPU only."""
+    """Raises AssertionError: this build has the CPU only. `meta` tensors of any shape too.
+
+    >>> weft.ones(2).cuda()
+    Traceback (most recent call last):
+    AssertionError: ...
+    """
     expect_cpu("cuda")
     return self
 
 
 @method
 def is_pinned(self: Tensor, device: Any = None) -> bool:
-    """False: there is no device that pages would be locked for."""
+    """False: there is no device that pages would be locked for.
+
+    A tensor of any shape.
+
+    >>> weft.ones(2).is_pinned()
+    False
+    """
     return False
 
 
 @method
 def pin_memory(self: Tensor, device: Any = None) -> Tensor:
-    """RuntimeError: there is no device that pages would be locked for."""
+    """RuntimeError: there is no device that pages would be locked for, whatever the shape.
+
+    >>> weft.ones(2).pin_memory()
+    Traceback (most recent call last):
+    RuntimeError: ...
+    """
     raise RuntimeError(
         "[pin_memory] expected an accelerator, got a build for the CPU (Cannot access accelerator "
         "device when none is available.)"
@@ -78,23 +110,35 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
     """The tensor itself, of `dtype`; of a sparse one all elements.
 
     `masked_grad=False` gives a sparse tensor a gradient where it has no element too.
+
+    >>> weft.eye(2).to_sparse().to_dense()
+    tensor([[1., 0.],
+            [0., 1.]])
     """
     return self if dtype is None else self.to(dtype)
 
 
 @method
 def dense_dim(self: Tensor) -> int:
-    """The number of dimensions; of a sparse tensor those of each value."""
+    """The number of dimensions; of a sparse tensor those of each value.
+
+    >>> weft.ones(2, 3).dense_dim(), weft.eye(2).to_sparse().dense_dim()
+    (2, 0)
+    """
     return self.dim()
 
 
 @method
 def sparse_dim(self: Tensor) -> int:
-    """0; of a sparse tensor how many dimensions its indices tell."""
+    """0; of a sparse tensor how many dimensions its indices tell.
+
+    >>> weft.ones(2, 3).sparse_dim(), weft.eye(2).to_sparse().sparse_dim()
+    (0, 2)
+    """
     return 0
 
 
-def _of_layout(name: str, wanted: str, doc: str) -> None:
+def _of_layout(name: str, wanted: str, doc: str, example: str = "") -> None:
     """A method that dense tensors have only to say so; sparse ones answer it (weft/sparse)."""
 
     def refuse(self: Tensor, *args: Any, **kwargs: Any) -> Any:
@@ -104,21 +148,43 @@ def _of_layout(name: str, wanted: str, doc: str) -> None:
         )
 
     refuse.__name__ = name
-    refuse.__doc__ = doc + " RuntimeError for a dense one."
+    refuse.__doc__ = f"{doc} RuntimeError for a dense one.\n\n{example}"
     method(refuse)
 
 
-_of_layout("is_coalesced", "coordinate", "Whether each place of a sparse tensor occurs once.")
-_of_layout("coalesce", "coordinate", "A sparse tensor with each place once, in order.")
-_of_layout("indices", "coordinate", "The places of a coalesced sparse tensor.")
-_of_layout("values", "coordinate", "The values of a coalesced sparse tensor.")
+_of_layout(
+    "is_coalesced", "coordinate", "Whether a sparse tensor, of any shape, has no place twice.",
+    ">>> weft.eye(2).to_sparse().is_coalesced()\nTrue",
+)  # fmt: skip
+_of_layout(
+    "coalesce", "coordinate", "A sparse tensor of the same shape with each place once, in order.",
+    ">>> i, v = weft.tensor([[0, 0]]), weft.ones(2)\n"
+    ">>> weft.sparse_coo_tensor(i, v, (2,)).coalesce().values()\ntensor([2.])",
+)  # fmt: skip
+_of_layout(
+    "indices", "coordinate", "The places of a coalesced sparse tensor: int64 [dimensions, places].",
+    ">>> weft.eye(2).to_sparse().indices()\ntensor([[0, 1],\n        [0, 1]])",
+)  # fmt: skip
+_of_layout(
+    "values", "coordinate", "The values of a coalesced sparse tensor: [places, *dense sizes].",
+    ">>> weft.eye(2).to_sparse().values()\ntensor([1., 1.])",
+)  # fmt: skip
 _of_layout("_indices", "coordinate", "The places of a sparse tensor.")
 _of_layout("_values", "coordinate", "The values of a sparse tensor, outside of the graph.")
 _of_layout("_nnz", "coordinate", "How many values a sparse tensor has.")
 _of_layout("_coalesced_", "coordinate", "Marks a sparse tensor as coalesced, in place.")
-_of_layout("crow_indices", "row compressed", "Where the rows of a CSR matrix begin.")
-_of_layout("col_indices", "row compressed", "The column of each value of a CSR matrix.")
-_of_layout("sparse_resize_", "coordinate", "Gives a sparse tensor another size, in place.")
+_of_layout(
+    "crow_indices", "row compressed", "Where the rows of a CSR matrix begin: [rows + 1].",
+    ">>> weft.eye(2).to_sparse_csr().crow_indices()\ntensor([0, 1, 2])",
+)  # fmt: skip
+_of_layout(
+    "col_indices", "row compressed", "The column of each value of a CSR matrix: [values].",
+    ">>> weft.eye(2).to_sparse_csr().col_indices()\ntensor([0, 1])",
+)  # fmt: skip
+_of_layout(
+    "sparse_resize_", "coordinate", "Gives a sparse tensor another size, in place.",
+    ">>> weft.eye(2).to_sparse().sparse_resize_((3, 3), 2, 0).shape\ntorch.Size([3, 3])",
+)  # fmt: skip
 
 
 @method
@@ -128,6 +194,13 @@ def to_padded_tensor(
     """All parts of a nested tensor in one dense tensor (`weft.nested.to_padded_tensor`).
 
     NotImplementedError for a dense one.
+
+    n parts [*] give [n, *], each size the largest of the parts' or as `output_size` says.
+
+    >>> nt = weft.nested.nested_tensor([weft.ones(1), weft.ones(2)])
+    >>> nt.to_padded_tensor(0)
+    tensor([[1., 0.],
+            [1., 1.]])
     """
     raise NotImplementedError(
         "[to_padded_tensor] expected a nested tensor, got a dense one (Could not run "
@@ -170,13 +243,22 @@ def to_sparse(
 
 @method
 def to_sparse_coo(self: Tensor) -> Tensor:
-    """`to_sparse()`."""
+    """`to_sparse()`.
+
+    Of self's shape.
+
+    >>> weft.eye(2).to_sparse_coo().to_dense()
+    tensor([[1., 0.],
+            [0., 1.]])
+    """
     return self.to_sparse()
 
 
 @method
 def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     """What of a matrix is not zero, in CSR.
+
+    [n, m], or a batch [*, n, m], gives the same shape.
 
     >>> import weft
     >>> weft.eye(2).to_sparse_csr().crow_indices()
@@ -188,6 +270,8 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
 @method
 def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     """What the tensor has at the places of a sparse one, as a sparse tensor.
+
+    Of the mask's shape, which is self's.
 
     >>> import weft
     >>> weft.ones(2, 2).sparse_mask(weft.eye(2).to_sparse()).values()
@@ -201,7 +285,14 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
 
 @method
 def smm(self: Tensor, mat: Tensor) -> Tensor:
-    """The product of a sparse matrix and a dense one, as a sparse tensor."""
+    """The product of a sparse matrix and a dense one, as a sparse tensor.
+
+    [n, m] @ [m, k] give [n, k].
+
+    >>> weft.eye(2).to_sparse().smm(weft.ones(2, 2)).to_dense()
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     raise RuntimeError("[smm] expected a sparse matrix, got a dense one")
 
 
@@ -210,13 +301,24 @@ def smm(self: Tensor, mat: Tensor) -> Tensor:
 
 @method
 def const_data_ptr(self: Tensor) -> int:
-    """The address of the first element."""
+    """The address of the first element.
+
+    >>> t = weft.ones(2)
+    >>> t.const_data_ptr() == t.data_ptr()
+    True
+    """
     return self.data_ptr()
 
 
 @method
 def is_shared(self: Tensor) -> bool:
-    """Whether the memory is shared with other processes (`share_memory_`)."""
+    """Whether the memory is shared with other processes (`share_memory_`).
+
+    A tensor of any shape.
+
+    >>> weft.ones(2).is_shared()
+    False
+    """
     import sys
 
     if self.is_meta or "weft.multiprocessing.shared" not in sys.modules:
@@ -230,6 +332,8 @@ def is_shared(self: Tensor) -> bool:
 def share_memory_(self: Tensor) -> Tensor:
     """Moves the tensor's storage to memory that processes share, in place; returns self.
 
+    Its shape stays.
+
     >>> weft.zeros(2).share_memory_().is_shared()
     True
     """
@@ -241,6 +345,8 @@ def share_memory_(self: Tensor) -> Tensor:
 @method
 def untyped_storage(self: Tensor) -> Any:
     """The tensor's memory as an object (weft/storage.py).
+
+    As many bytes as the whole memory has, whatever self's shape.
 
     >>> weft.zeros(2).untyped_storage().nbytes()
     8

@@ -16,6 +16,8 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
     Raises: RuntimeError unless `dims` are two different ones.
 
+    The two sizes are exchanged if k is odd.
+
     >>> weft.rot90(weft.tensor([[1, 2], [3, 4]]))
     tensor([[2, 4],
             [1, 3]])

@@ -18,13 +18,23 @@ __all__ = [
 
 
 def numel(input: Tensor) -> int:
-    """The number of elements."""
+    """The number of elements.
+
+    >>> weft.numel(weft.ones(2, 3))
+    6
+    """
     expect("numel", input, Tensor, "a Tensor")
     return input.numel()
 
 
 def broadcast_shapes(*shapes: Any) -> Size:
-    """The shape that tensors of these shapes broadcast to."""
+    """The shape that tensors of these shapes broadcast to.
+
+    RuntimeError for shapes that do not broadcast.
+
+    >>> weft.broadcast_shapes((2, 1), (3,))
+    torch.Size([2, 3])
+    """
     out: list[int] = []
     for shape in shapes:
         if not isinstance(shape, (int, tuple, list)):
@@ -53,13 +63,20 @@ def broadcast_shapes(*shapes: Any) -> Size:
 
 
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
-    """The tensors, expanded to their common shape."""
+    """The tensors, expanded to their common shape.
+
+    >>> a, b = weft.broadcast_tensors(weft.ones(2, 1), weft.ones(3))
+    >>> a.shape, b.shape
+    (torch.Size([2, 3]), torch.Size([2, 3]))
+    """
     shape = broadcast_shapes(*(t.shape for t in tensors))
     return tuple(t if t.shape == shape else t.expand(shape) for t in tensors)
 
 
 def meshgrid(*tensors: Tensor | Sequence[Tensor], indexing: str = "ij") -> tuple[Tensor, ...]:
     """Grids of coordinates from 1-D tensors, in matrix ('ij') or Cartesian ('xy') order.
+
+    Vectors of n, m, ... elements give as many tensors [n, m, ...], or [m, n, ...] with 'xy'.
 
     >>> weft.meshgrid(weft.arange(3), weft.arange(2), indexing="xy")[0].shape
     torch.Size([2, 3])
@@ -247,6 +264,8 @@ attach("mH", property(_conjugate_transpose))
 @method
 def adjoint(input: Tensor) -> Tensor:
     """The conjugate transpose of matrices, `mH`.
+
+    [*, n, m] gives [*, m, n].
 
     >>> weft.adjoint(weft.tensor([[1j, 2]])).shape
     torch.Size([2, 1])

@@ -26,7 +26,13 @@ __all__ = [
 def aminmax(
     input: Tensor, *, dim: int | None = None, keepdim: bool = False
 ) -> return_types.aminmax:
-    """The smallest and the largest element, of all or along `dim`."""
+    """The smallest and the largest element, of all or along `dim`.
+
+    Both are 0-d, or of the input's shape without `dim`, which has size 1 with `keepdim`.
+
+    >>> weft.aminmax(weft.tensor([2, 1, 3])).max
+    tensor(3)
+    """
     low, high = _C.ops._extremes(input, dim, keepdim)
     return return_types.aminmax(low, high)
 
@@ -52,6 +58,8 @@ def _chosen(kind: type[R], input: Tensor, indices: Tensor, dim: int, keepdim: bo
 @forms(method=True, out=True)
 def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     """The lower median of what is not NaN; along a dim also where it stands.
+
+    0-d, or of the input's shape without `dim`, which has size 1 with `keepdim`.
 
     >>> weft.nanmedian(weft.tensor([1.0, float("nan"), 3.0]))
     tensor(1.)
@@ -203,7 +211,13 @@ def nanquantile(
     *,
     interpolation: str = "linear",
 ) -> Tensor:
-    """`quantile` of what is not NaN."""
+    """`quantile` of what is not NaN.
+
+    Shapes are those of `quantile`: [*q's shape, *the input's without `dim`].
+
+    >>> weft.nanquantile(weft.tensor([1.0, float("nan"), 3.0]), 0.5)
+    tensor(2.)
+    """
     return _quantile("nanquantile", input, q, dim, keepdim, interpolation, True)
 
 
@@ -258,6 +272,8 @@ def bucketize(
     input: Tensor | complex, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
 ) -> Tensor:
     """`searchsorted` in a vector of boundaries.
+
+    int64 (int32 with `out_int32`) of the input's shape; the boundaries are [n], ascending.
 
     >>> weft.bucketize(weft.tensor([0, 4]), weft.tensor([1, 3, 5]))
     tensor([0, 2])
@@ -337,6 +353,9 @@ def unique_consecutive(
     dim: int | None = None,
 ) -> Any:
     """The values without repetitions of the one before, or the slices along `dim`.
+
+    [k] for k runs, or the input with size k at `dim`. The inverse has the input's shape, or is a
+    vector along `dim`; the counts are [k]. Both are int64.
 
     >>> weft.unique_consecutive(weft.tensor([1, 1, 2, 1]))
     tensor([1, 2, 1])

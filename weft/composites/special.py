@@ -18,7 +18,11 @@ polygamma = aliases.polygamma
 
 
 def _polygamma(self: Tensor, n: int) -> Tensor:
-    """The n-th derivative of `digamma` at self."""
+    """The n-th derivative of `digamma` at self, of self's shape.
+
+    >>> weft.tensor([1.0]).polygamma(1)
+    tensor([1.6449])
+    """
     return polygamma(n, self)
 
 

@@ -26,6 +26,9 @@ class Constraint:
     """Base of the constraints: a test of values.
 
     `event_dim` of the last dimensions are tested as one; `is_discrete` says that values lie apart.
+
+    >>> weft.distributions.constraints.positive.check(weft.tensor([-1.0, 1.0]))
+    tensor([False,  True])
     """
 
     is_discrete: bool = False
@@ -45,7 +48,11 @@ def _expect(holds: bool, expected: str, got: object) -> None:
 
 
 class _Dependent(Constraint):
-    """A support that only an instance knows; of a class it has what was said of it."""
+    """A support that only an instance knows; of a class it has what was said of it.
+
+    >>> weft.distributions.constraints.is_dependent(weft.distributions.constraints.dependent)
+    True
+    """
 
     def __init__(self, *, is_discrete: Any = NotImplemented, event_dim: Any = NotImplemented):
         self._is_discrete, self._event_dim = is_discrete, event_dim
@@ -90,7 +97,12 @@ def is_dependent(constraint: object) -> bool:
 
 
 class _DependentProperty(property, _Dependent):
-    """A decorator: on an instance a property, on its class a constraint that depends."""
+    """A decorator: on an instance a property, on its class a constraint that depends.
+
+    >>> d = weft.distributions.Uniform(0.0, 2.0)
+    >>> d.support.check(weft.tensor([1.0, 3.0]))
+    tensor([ True, False])
+    """
 
     def __init__(
         self, fn: Callable[[Any], Any] | None = None, *, is_discrete: Any = NotImplemented,
@@ -126,7 +138,12 @@ class _OfBase(Constraint):
 
 
 class _IndependentConstraint(_OfBase):
-    """A constraint of events with `reinterpreted_batch_ndims` more dimensions."""
+    """A constraint of events with `reinterpreted_batch_ndims` more dimensions.
+
+    >>> c = weft.distributions.constraints
+    >>> c.independent(c.positive, 1).check(weft.tensor([[1.0, 2.0], [1.0, -1.0]]))
+    tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Constraint, reinterpreted_batch_ndims: int) -> None:
         count = reinterpreted_batch_ndims
@@ -144,7 +161,12 @@ class _IndependentConstraint(_OfBase):
 
 
 class MixtureSameFamilyConstraint(_OfBase):
-    """Of a mixture's values: what the components, in one more dimension, all support."""
+    """Of a mixture's values: what the components, in one more dimension, all support.
+
+    >>> c = weft.distributions.constraints
+    >>> c.MixtureSameFamilyConstraint(c.positive).check(weft.tensor([-1.0, 1.0]))
+    tensor([False,  True])
+    """
 
     def __init__(self, base_constraint: Constraint) -> None:
         _expect(isinstance(base_constraint, Constraint), "a Constraint", base_constraint)
@@ -207,42 +229,66 @@ class _Between(_Bounded):
 
 
 class _GreaterThan(_Lower):
-    """Above a bound."""
+    """Above a bound.
+
+    >>> weft.distributions.constraints.greater_than(1).check(weft.tensor([1.0, 2.0]))
+    tensor([False,  True])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound < value
 
 
 class _GreaterThanEq(_Lower):
-    """At least a bound."""
+    """At least a bound.
+
+    >>> weft.distributions.constraints.greater_than_eq(1).check(weft.tensor([0.0, 1.0]))
+    tensor([False,  True])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return self.lower_bound <= value
 
 
 class _LessThan(_Upper):
-    """Below a bound."""
+    """Below a bound.
+
+    >>> weft.distributions.constraints.less_than(1).check(weft.tensor([0.0, 1.0]))
+    tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return value < self.upper_bound
 
 
 class _Interval(_Between):
-    """From one bound to another."""
+    """From one bound to another.
+
+    >>> weft.distributions.constraints.interval(0, 1).check(weft.tensor([1.0, 1.5]))
+    tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value <= self.upper_bound)
 
 
 class _HalfOpenInterval(_Between):
-    """From one bound to below another."""
+    """From one bound to below another.
+
+    >>> weft.distributions.constraints.half_open_interval(0, 1).check(weft.tensor([0.0, 1.0]))
+    tensor([ True, False])
+    """
 
     def check(self, value: Tensor) -> Tensor:
         return (self.lower_bound <= value) & (value < self.upper_bound)
 
 
 class _IntegerInterval(_Between):
-    """Whole numbers from one bound to another."""
+    """Whole numbers from one bound to another.
+
+    >>> weft.distributions.constraints.integer_interval(0, 2).check(weft.tensor([0.5, 2.0]))
+    tensor([False,  True])
+    """
 
     is_discrete = True
 
@@ -278,7 +324,11 @@ class _Simplex(Constraint):
 
 
 class _Multinomial(Constraint):
-    """Counts of at most `upper_bound` in all."""
+    """Counts of at most `upper_bound` in all.
+
+    >>> weft.distributions.constraints.multinomial(2).check(weft.tensor([[1.0, 1.0], [2.0, 1.0]]))
+    tensor([ True, False])
+    """
 
     is_discrete, event_dim = True, 1
 
@@ -378,7 +428,12 @@ class _Sequence(Constraint):
 
 
 class _Cat(_Sequence):
-    """Values joined as `cat` does along `dim`, in parts of `lengths`."""
+    """Values joined as `cat` does along `dim`, in parts of `lengths`.
+
+    >>> c = weft.distributions.constraints
+    >>> c.cat([c.positive, c.real], lengths=[1, 1]).check(weft.tensor([-1.0, -1.0]))
+    tensor([False,  True])
+    """
 
     def __init__(
         self, cseq: Sequence[Constraint], dim: int = 0, lengths: Sequence[int] | None = None
@@ -397,7 +452,12 @@ class _Cat(_Sequence):
 
 
 class _Stack(_Sequence):
-    """Values joined as `stack` does along `dim`."""
+    """Values joined as `stack` does along `dim`.
+
+    >>> c = weft.distributions.constraints
+    >>> c.stack([c.positive, c.real]).check(weft.tensor([-1.0, -1.0]))
+    tensor([False,  True])
+    """
 
     @property
     def event_dim(self) -> int:  # type: ignore[override]

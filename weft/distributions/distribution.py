@@ -31,6 +31,10 @@ class Distribution:
 
     Raises:
         ValueError: a parameter outside of its constraint.
+
+    >>> d = weft.distributions.Normal(weft.zeros(3, 1), weft.ones(2))
+    >>> d.batch_shape, d.event_shape, d.sample((4,)).shape
+    (torch.Size([3, 2]), torch.Size([]), torch.Size([4, 3, 2]))
     """
 
     has_rsample = False

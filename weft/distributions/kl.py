@@ -53,6 +53,15 @@ def register_kl(type_p: type, type_q: type) -> Callable[[_Rule], _Rule]:
 
     Raises:
         TypeError: no class.
+
+    >>> class Unit(weft.distributions.Normal):
+    ...     pass
+    >>> @weft.distributions.register_kl(Unit, Unit)
+    ... def _unit(p, q):
+    ...     return weft.zeros(())
+    >>> p = Unit(0.0, 1.0)
+    >>> weft.distributions.kl_divergence(p, p)
+    tensor(0.)
     """
     for name, kind in (("type_p", type_p), ("type_q", type_q)):
         if not isinstance(kind, type):
@@ -92,6 +101,8 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
 
     Raises:
         NotImplementedError: no formula for these two types.
+
+    A number for each of the distributions: their batch shapes, broadcast.
 
     >>> d = weft.distributions
     >>> d.kl_divergence(d.Normal(0.0, 1.0), d.Normal(1.0, 1.0))

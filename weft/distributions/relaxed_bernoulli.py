@@ -57,6 +57,8 @@ class LogitRelaxedBernoulli(Odds):
 class RelaxedBernoulli(TransformedDistribution):
     """A number in (0, 1), near one of its ends for a low temperature (arXiv:1611.00712).
 
+    Parameters of any shape [*]; samples are [*].
+
     Args:
         temperature: a tensor, above 0.
         probs, logits: one of them, the parameter of the `Bernoulli` that it is near.

@@ -58,6 +58,8 @@ class ExpRelaxedCategorical(OfClasses):
 class RelaxedOneHotCategorical(TransformedDistribution):
     """Probabilities, near a corner of the simplex for a low temperature (arXiv:1611.00712).
 
+    Parameters [*, n]; samples are [*, n].
+
     Args:
         temperature: a tensor, above 0.
         probs, logits: one of them, the parameter of the `OneHotCategorical` that it is near.

@@ -26,6 +26,10 @@ class Transform:
 
     Raises:
         ValueError: a `cache_size` other than 0 and 1.
+
+    >>> t = weft.distributions.ExpTransform()
+    >>> t(weft.zeros(2)), t.inv(weft.ones(2))
+    (tensor([1., 1.]), tensor([0., 0.]))
     """
 
     bijective = False

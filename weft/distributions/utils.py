@@ -42,24 +42,51 @@ def broadcast_all(*values: Any) -> tuple[Tensor, ...]:
 
 
 def clamp_probs(probs: Tensor) -> Tensor:
-    """Into (0, 1), by the machine's precision."""
+    """Into (0, 1), by the machine's precision.
+
+    Of the shape of `probs`.
+
+    >>> weft.distributions.utils.clamp_probs(weft.tensor([0.0, 0.5])) > 0
+    tensor([True, True])
+    """
     eps = weft.finfo(probs.dtype).eps
     return probs.clamp(min=eps, max=1 - eps)
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Tensor:
-    """The probabilities: sigmoid, or softmax over the last dimension."""
+    """The probabilities: sigmoid, or softmax over the last dimension.
+
+    >>> weft.distributions.utils.logits_to_probs(weft.zeros(2))
+    tensor([0.5000, 0.5000])
+    """
     return weft.sigmoid(logits) if is_binary else weft.softmax(logits, -1)
 
 
 def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Tensor:
-    """The logits: log odds, or logarithms; of clamped probabilities."""
+    """The logits: log odds, or logarithms; of clamped probabilities.
+
+    Of the shape of `probs`.
+
+    >>> weft.distributions.utils.probs_to_logits(weft.tensor([0.5]), is_binary=True)
+    tensor([0.])
+    """
     inside = clamp_probs(probs)
     return inside.log() - (-inside).log1p() if is_binary else inside.log()
 
 
 class lazy_property:
-    """A property that is computed once, with gradients, and then kept as an attribute."""
+    """A property that is computed once, with gradients, and then kept as an attribute.
+
+    >>> class A:
+    ...     @weft.distributions.utils.lazy_property
+    ...     def value(self):
+    ...         print("computed")
+    ...         return 1
+    >>> a = A()
+    >>> a.value + a.value
+    computed
+    2
+    """
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped

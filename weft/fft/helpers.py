@@ -42,6 +42,8 @@ def fftfreq(
 ) -> Tensor:
     """The frequencies of `fft`'s n numbers, for samples that lie d apart.
 
+    A vector [n], of the default dtype unless `dtype` is given.
+
     >>> weft.fft.fftfreq(4)
     tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
     """
@@ -64,6 +66,8 @@ def rfftfreq(
 ) -> Tensor:
     """The frequencies of `rfft`'s n // 2 + 1 numbers, for samples that lie d apart.
 
+    A vector [n // 2 + 1], of the default dtype unless `dtype` is given.
+
     >>> weft.fft.rfftfreq(4)
     tensor([0.0000, 0.2500, 0.5000])
     """
@@ -84,6 +88,8 @@ def _rolled(input: Tensor, dim: Any, back: bool) -> Tensor:
 def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Puts the frequency 0 into the middle, along `dim` (one or several; default: all).
 
+    Of the input's shape.
+
     >>> weft.fft.fftshift(weft.tensor([0, 1, -2, -1]))
     tensor([-2, -1,  0,  1])
     """
@@ -92,6 +98,8 @@ def fftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
 
 def ifftshift(input: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
     """Undoes `fftshift`.
+
+    Of the input's shape.
 
     >>> weft.fft.ifftshift(weft.tensor([-2, -1, 0, 1]))
     tensor([ 0,  1, -2, -1])

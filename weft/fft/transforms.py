@@ -200,6 +200,8 @@ def ifft(
 ) -> Tensor:
     """The inverse of `fft`; the same arguments.
 
+    Complex, of the input's shape but for `n`.
+
     >>> weft.fft.ifft(weft.tensor([3., -1.]))
     tensor([1.+0.j, 2.+0.j])
     """
@@ -211,6 +213,8 @@ def rfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
     """The first n // 2 + 1 numbers of `fft` of real numbers; the others are their conjugates.
+
+    [*, n, *] gives [*, n // 2 + 1, *], complex.
 
     >>> weft.fft.rfft(weft.tensor([1., 2., 3.])).shape
     torch.Size([2])
@@ -236,6 +240,8 @@ def hfft(
 ) -> Tensor:
     """`fft` of numbers of which the second half are the conjugates of the first: n real numbers.
 
+    [*, m, *] gives [*, n, *], n = 2 (m - 1) unless it is given.
+
     >>> weft.fft.hfft(weft.tensor([1., 2., 3.]))
     tensor([ 8., -2.,  0., -2.])
     """
@@ -247,6 +253,8 @@ def ihfft(
     input: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
     """The inverse of `hfft`: the first half, of real numbers.
+
+    [*, n, *] gives [*, n // 2 + 1, *].
 
     >>> weft.fft.ihfft(weft.tensor([8., -2., 0., -2.]))
     tensor([1.-0.j, 2.-0.j, 3.-0.j])
@@ -282,7 +290,14 @@ def fftn(
 def ifftn(
     input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
-    """The inverse of `fftn`; the same arguments."""
+    """The inverse of `fftn`; the same arguments.
+
+    Complex, of the input's shape but for `s`.
+
+    >>> weft.fft.ifftn(weft.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
     x = _numbers("fft.ifftn", input, True)
     return _complex_to_complex("fft.ifftn", x, _many("fft.ifftn", x, s, dim), norm, False, out)
 
@@ -291,6 +306,8 @@ def rfftn(
     input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
     """`fftn` of real numbers: along the last of the dims only the first half, as `rfft`.
+
+    Complex, of the input's shape but for the last of the dims, of size // 2 + 1.
 
     >>> weft.fft.rfftn(weft.ones(2, 4)).shape
     torch.Size([2, 3])
@@ -302,7 +319,12 @@ def rfftn(
 def irfftn(
     input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
-    """The inverse of `rfftn`; along the last of the dims 2 (size - 1) numbers unless s says."""
+    """The inverse of `rfftn`; along the last of the dims 2 (size - 1) numbers unless s says.
+
+    >>> weft.fft.irfftn(weft.ones(2, 2))
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
     x = _numbers("fft.irfftn", input, True)
     return _half_to_real("fft.irfftn", x, _many("fft.irfftn", x, s, dim, True), norm, False, out)
 
@@ -310,7 +332,14 @@ def irfftn(
 def hfftn(
     input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
-    """`fftn` of numbers that are conjugate symmetric along the last of the dims, as `hfft`."""
+    """`fftn` of numbers that are conjugate symmetric along the last of the dims, as `hfft`.
+
+    The last of the dims has 2 (size - 1) numbers unless `s` says; the result is real.
+
+    >>> weft.fft.hfftn(weft.ones(2, 2))
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
     x = _numbers("fft.hfftn", input, True)
     return _half_to_real("fft.hfftn", x, _many("fft.hfftn", x, s, dim, True), norm, True, out)
 
@@ -318,7 +347,14 @@ def hfftn(
 def ihfftn(
     input: Tensor, s: Ints = None, dim: Ints = None, norm: str | None = None, *, out: Any = None
 ) -> Tensor:
-    """The inverse of `hfftn`, of real numbers."""
+    """The inverse of `hfftn`, of real numbers.
+
+    The last of the dims has size // 2 + 1 numbers.
+
+    >>> weft.fft.ihfftn(weft.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
     x = _numbers("fft.ihfftn", input, False)
     return _real_to_half("fft.ihfftn", x, _many("fft.ihfftn", x, s, dim), norm, False, out)
 
@@ -326,40 +362,70 @@ def ihfftn(
 def fft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Tensor:
-    """`fftn` along the last two dimensions."""
+    """`fftn` along the last two dimensions.
+
+    >>> weft.fft.fft2(weft.ones(2, 2)).real
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
     return fftn(input, s, dim, norm, out=out)
 
 
 def ifft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Tensor:
-    """`ifftn` along the last two dimensions."""
+    """`ifftn` along the last two dimensions.
+
+    >>> weft.fft.ifft2(weft.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
     return ifftn(input, s, dim, norm, out=out)
 
 
 def rfft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Tensor:
-    """`rfftn` along the last two dimensions."""
+    """`rfftn` along the last two dimensions.
+
+    >>> weft.fft.rfft2(weft.ones(2, 2)).real
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
     return rfftn(input, s, dim, norm, out=out)
 
 
 def irfft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Tensor:
-    """`irfftn` along the last two dimensions."""
+    """`irfftn` along the last two dimensions.
+
+    >>> weft.fft.irfft2(weft.ones(2, 2))
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
     return irfftn(input, s, dim, norm, out=out)
 
 
 def hfft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Tensor:
-    """`hfftn` along the last two dimensions."""
+    """`hfftn` along the last two dimensions.
+
+    >>> weft.fft.hfft2(weft.ones(2, 2))
+    tensor([[4., 0.],
+            [0., 0.]])
+    """
     return hfftn(input, s, dim, norm, out=out)
 
 
 def ihfft2(
     input: Tensor, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Tensor:
-    """`ihfftn` along the last two dimensions."""
+    """`ihfftn` along the last two dimensions.
+
+    >>> weft.fft.ihfft2(weft.ones(2, 2)).real
+    tensor([[1., 0.],
+            [0., 0.]])
+    """
     return ihfftn(input, s, dim, norm, out=out)

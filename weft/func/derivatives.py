@@ -384,7 +384,12 @@ def jacfwd(
     func: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False, *,
     randomness: str = "error",
 ) -> Callable[..., Any]:  # fmt: skip
-    """The same by columns, one per input element: better for tall Jacobians."""
+    """The same by columns, one per input element: better for tall Jacobians.
+
+    >>> weft.func.jacfwd(lambda x: x**2)(weft.tensor([1.0, 2.0]))
+    tensor([[2., 0.],
+            [0., 4.]])
+    """
     return _jacobian(func, argnums, has_aux, "jacfwd", _columns)
 
 

@@ -26,6 +26,8 @@ def functional_call(
     Gradients flow to the given tensors. Afterwards the module is as before; what its `forward` put
     in place of a given tensor is written to the given dictionary.
 
+    The tensors have the shapes of those that they stand for.
+
     Args:
         module: what is called.
         parameter_and_buffer_dicts: tensors by name, or several such dictionaries.
@@ -133,6 +135,8 @@ def stack_module_state(
     """The parameters and buffers of several modules of one class, stacked for `vmap`.
 
     Raises: RuntimeError for none, for modules of several classes, or not all in one mode.
+
+    n Modules with a parameter [*] give [n, *].
 
     >>> import weft
     >>> nets = [weft.nn.Linear(2, 1) for _ in range(3)]

@@ -60,6 +60,12 @@ def interface(obj: Any) -> Any:
 
     Raises:
         RuntimeError: it is no class.
+
+    >>> @weft.jit.interface
+    ... class Scored:
+    ...     def score(self, x: weft.Tensor) -> weft.Tensor: ...
+    >>> Scored.__name__
+    'Scored'
     """
     if not builtins.isinstance(obj, type):
         raise RuntimeError(

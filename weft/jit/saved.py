@@ -47,6 +47,13 @@ class RecursiveScriptModule(ScriptModule):
         original_name: the name of the class that the Module had.
         code: the source that was saved.
         graph: the functions of the program, their instructions a line each.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> weft.jit.save(weft.jit.script(weft.nn.ReLU()), file)
+    >>> _ = file.seek(0)
+    >>> type(weft.jit.load(file)).__name__
+    'RecursiveScriptModule'
     """
 
     def __init__(self, name: str = "") -> None:
@@ -445,6 +452,13 @@ def load(f: _File, map_location: Any = None, _extra_files: Any = None,
     Raises:
         ValueError: there is no such file; it asks for what this version has not.
         RuntimeError: it is no program.
+
+    >>> import io
+    >>> file = io.BytesIO()
+    >>> weft.jit.save(weft.jit.script(weft.nn.ReLU()), file)
+    >>> _ = file.seek(0)
+    >>> weft.jit.load(file)(weft.tensor([-1.0, 1.0]))
+    tensor([0., 1.])
     """
     if map_location is not None and not callable(map_location):
         _expect_cpu(map_location)

@@ -30,7 +30,11 @@ class Error(RuntimeError):
 
 
 class Future:
-    """What `fork` gives: the result is there."""
+    """What `fork` gives: the result is there.
+
+    >>> weft.jit.fork(weft.add, weft.ones(1), 1).wait()
+    tensor([2.])
+    """
 
     def __init__(self, result: Any) -> None:
         self._result = result
@@ -57,7 +61,11 @@ def fork(func: Callable[..., Any], *args: Any, **kwargs: Any) -> Future:
 
 
 def wait(future: Future) -> Any:
-    """The result of what was forked."""
+    """The result of what was forked.
+
+    >>> weft.jit.wait(weft.jit.fork(weft.add, weft.ones(1), 1))
+    tensor([2.])
+    """
     return future.wait()
 
 
@@ -97,6 +105,12 @@ class ScriptFunction(_Texts, _CompiledFunction):
     Attributes:
         graph: the instructions, a line each, with the lines of the source.
         code: the source that was compiled.
+
+    >>> @weft.jit.script
+    ... def double(x: weft.Tensor) -> weft.Tensor:
+    ...     return 2 * x
+    >>> double(weft.tensor([1.0]))
+    tensor([2.])
     """
 
     def __new__(cls, function: Any) -> ScriptFunction:
@@ -131,6 +145,10 @@ class ScriptModule(_Texts, _Module):
         graph: the instructions of `forward`, a line each, with the lines of the source.
         code: the source of `forward`.
         original_name: the name of the Module's class.
+
+    >>> layer = weft.jit.script(weft.nn.ReLU())
+    >>> isinstance(layer, weft.jit.ScriptModule), layer(weft.tensor([-1.0, 1.0]))
+    (True, tensor([0., 1.]))
     """
 
     def __init__(self, module: _Module | None = None) -> None:
@@ -271,7 +289,14 @@ def script(
 
 
 def script_method(fn: F) -> F:
-    """`fn`, which `script` compiles with its Module."""
+    """`fn`, which `script` compiles with its Module.
+
+    >>> @weft.jit.script_method
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(3)
+    6
+    """
     return export(fn)
 
 
@@ -307,6 +332,10 @@ def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True
 
     Raises:
         RuntimeError: it is in training mode.
+
+    >>> layer = weft.jit.freeze(weft.jit.script(weft.nn.ReLU()).eval())
+    >>> layer(weft.tensor([-1.0, 1.0]))
+    tensor([0., 1.])
     """
     if getattr(mod, "training", False):
         raise RuntimeError(
@@ -317,27 +346,48 @@ def freeze(mod: Any, preserved_attrs: Any = None, optimize_numerics: bool = True
 
 
 def optimize_for_inference(mod: Any, other_methods: Any = None) -> Any:
-    """`mod`."""
+    """`mod`.
+
+    >>> layer = weft.jit.optimize_for_inference(weft.jit.script(weft.nn.ReLU()).eval())
+    >>> layer(weft.tensor([-1.0]))
+    tensor([0.])
+    """
     return mod
 
 
 def is_scripting() -> bool:
-    """False: programs do what Python does, with Python's objects."""
+    """False: programs do what Python does, with Python's objects.
+
+    >>> weft.jit.is_scripting()
+    False
+    """
     return False
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """`the_value`."""
+    """`the_value`.
+
+    >>> weft.jit.annotate(list[int], [])
+    []
+    """
     return the_value
 
 
 def Attribute(value: Any, type: Any = None) -> Any:  # noqa: N802
-    """`value`."""
+    """`value`.
+
+    >>> weft.jit.Attribute(2, int)
+    2
+    """
     return value
 
 
 def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001
-    """Python's own, also for a generic type, by its origin."""
+    """Python's own, also for a generic type, by its origin.
+
+    >>> weft.jit.isinstance([1], list[int])
+    True
+    """
     import typing
 
     kinds = target_type if _builtins.isinstance(target_type, tuple) else (target_type,)
@@ -346,22 +396,48 @@ def isinstance(obj: Any, target_type: Any) -> bool:  # noqa: A001
 
 
 def export(fn: F) -> F:
-    """`fn`, which `script` compiles with its Module."""
+    """`fn`, which `script` compiles with its Module.
+
+    >>> @weft.jit.export
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(3)
+    6
+    """
     fn._torchscript_modifier = "export"  # type: ignore[attr-defined]
     return fn
 
 
 def unused(fn: F) -> F:
-    """`fn`, which stays Python's."""
+    """`fn`, which stays Python's.
+
+    >>> @weft.jit.unused
+    ... def double(x):
+    ...     return 2 * x
+    >>> double(3)
+    6
+    """
     fn._torchscript_modifier = "unused"  # type: ignore[attr-defined]
     return fn
 
 
 def ignore(drop: Any = False, **kwargs: Any) -> Any:
-    """The function that it decorates, with or without arguments, which stays Python's."""
+    """The function that it decorates, with or without arguments, which stays Python's.
+
+    >>> @weft.jit.ignore
+    ... def shown(x):
+    ...     return x.tolist()
+    >>> shown(weft.ones(1))
+    [1.0]
+    """
     return unused(drop) if callable(drop) else unused
 
 
 def fuser(name: str) -> AbstractContextManager[None]:
-    """A scope without effect: the choice of a compiler's part."""
+    """A scope without effect: the choice of a compiler's part.
+
+    >>> with weft.jit.fuser("fuser1"):
+    ...     weft.ones(1) + 1
+    tensor([2.])
+    """
     return nullcontext()

@@ -234,6 +234,10 @@ class TopLevelTracedModule(ScriptModule):
         graph: the calls of the run of `forward` that was used last, a `weft.fx.Graph`.
         code: the same as Python.
         original_name: the name of the Module's class.
+
+    >>> layer = weft.jit.trace(weft.nn.ReLU(), weft.ones(1))
+    >>> type(layer).__name__, layer(weft.tensor([-1.0, 1.0]))
+    ('TopLevelTracedModule', tensor([0., 1.]))
     """
 
     def __init__(self, module: Module | None = None, strict: bool = True) -> None:
@@ -380,6 +384,10 @@ def trace_module(
 
     Raises:
         AttributeError: it is no Module, or has no such method.
+
+    >>> layer = weft.jit.trace_module(weft.nn.ReLU(), {"forward": weft.ones(1)})
+    >>> layer(weft.tensor([-1.0, 1.0]))
+    tensor([0., 1.])
     """
     if not isinstance(mod, Module):
         raise AttributeError(f"[trace_module] expected a Module, got {type(mod).__name__}")
@@ -410,7 +418,11 @@ def _first(
 
 
 def is_tracing() -> bool:
-    """Whether `trace` is running this."""
+    """Whether `trace` is running this.
+
+    >>> weft.jit.is_tracing()
+    False
+    """
     return _C._recording() is not None
 
 

@@ -91,6 +91,8 @@ def cholesky_ex(
 ) -> linalg_cholesky_ex:
     """The Cholesky factor, and where it does not exist: `(L, info)`.
 
+    The factor is [..., n, n], `info` [...] of int32.
+
     Args:
         A: symmetric positive-definite, (..., n, n); the lower triangle is read, or the upper one.
         upper: return the factor's transpose.
@@ -284,7 +286,13 @@ def _expect_symmetric(A: Tensor, UPLO: str) -> None:
 
 
 def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
-    """The eigenvalues of symmetric matrices, ascending; see `eigh`."""
+    """The eigenvalues of symmetric matrices, ascending; see `eigh`.
+
+    [..., n, n] gives [..., n], real and ascending.
+
+    >>> weft.linalg.eigvalsh(weft.diag(weft.tensor([2.0, 1.0])))
+    tensor([1., 2.])
+    """
     _expect_symmetric(A, UPLO)
     return _eigh(A, UPLO=UPLO.upper(), compute_v=wants_gradient(A))[0]
 
@@ -383,7 +391,13 @@ def _expect_no_driver(driver: str | None) -> None:
 
 
 def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
-    """The singular values, descending; see `svd`."""
+    """The singular values, descending; see `svd`.
+
+    [..., m, n] gives [..., min(m, n)].
+
+    >>> weft.linalg.svdvals(weft.diag(weft.tensor([1.0, 2.0])))
+    tensor([2., 1.])
+    """
     expect_matrix("linalg.svd", A)
     _expect_no_driver(driver)
     return _svd(A, full_matrices=False, compute_uv=wants_gradient(A))[1]

@@ -90,7 +90,13 @@ def _expect_finite_square(who: str, A: Tensor) -> None:
 
 
 def eigvals(A: Tensor) -> Tensor:
-    """The eigenvalues of square matrices, complex; see `eig`."""
+    """The eigenvalues of square matrices, complex; see `eig`.
+
+    [..., n, n] gives [..., n], complex.
+
+    >>> weft.linalg.eigvals(weft.diag(weft.tensor([1.0, 2.0]))).real
+    tensor([1., 2.])
+    """
     _expect_finite_square("linalg.eigvals", A)
     return _eig(A, compute_v=wants_gradient(A))[0]
 

@@ -147,7 +147,13 @@ def _expect_pivoting(who: str, pivot: bool) -> None:
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
 ) -> linalg_lu_factor_ex:
-    """As `lu_factor`, with the column of the first zero pivot or 0: `(LU, pivots, info)`."""
+    """As `lu_factor`, with the column of the first zero pivot or 0: `(LU, pivots, info)`.
+
+    LU is [..., m, n], the pivots [..., min(m, n)] and `info` [...] of int32.
+
+    >>> weft.linalg.lu_factor_ex(weft.tensor([[2.0]])).LU
+    tensor([[2.]])
+    """
     expect_matrix("linalg.lu_factor_ex", A)
     _expect_pivoting("linalg.lu_factor_ex", pivot)
     out = _lu_factor(A)
@@ -161,6 +167,8 @@ _lu_factor.record["call"] = lu_factor_ex  # type: ignore[attr-defined]
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> linalg_lu_factor:
     """The factors of A = P L U in one matrix, and LAPACK's row swaps: `(LU, pivots)`.
+
+    LU is [..., m, n], the pivots [..., min(m, n)] of int32.
 
     Args:
         A: (..., m, n).
@@ -183,6 +191,8 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> linalg_lu_factor:
 
 def lu(A: Tensor, *, pivot: bool = True) -> linalg_lu:
     """A = P L U with a permutation, a unit lower and an upper triangle: `(P, L, U)`.
+
+    P is [..., m, m], L [..., m, k], U [..., k, n], with k = min(m, n).
 
     Args:
         A: (..., m, n).
@@ -254,6 +264,8 @@ def lu_unpack(
 ) -> Any:
     """`(P, L, U)` of `lu_factor`'s results; what is not wanted is empty.
 
+    P is [..., m, m], L [..., m, k], U [..., k, n], with k = min(m, n).
+
     >>> LU, pivots = weft.linalg.lu_factor(weft.tensor([[1., 2.], [2., 2.]]))
     >>> weft.lu_unpack(LU, pivots)[2]
     tensor([[2., 2.],
@@ -294,7 +306,13 @@ def _ldl_factors(A: Tensor, hermitian: bool) -> linalg_ldl_factor_ex:
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
 ) -> linalg_ldl_factor_ex:
-    """As `ldl_factor`, with the place of the first zero in D or 0: `(LD, pivots, info)`."""
+    """As `ldl_factor`, with the place of the first zero in D or 0: `(LD, pivots, info)`.
+
+    LD is [..., n, n], the pivots [..., n] and `info` [...] of int32.
+
+    >>> weft.linalg.ldl_factor_ex(weft.tensor([[2.0]])).LD
+    tensor([[2.]])
+    """
     expect_matrix("linalg.ldl_factor_ex", A, square=True)
     out = _ldl_factors(A, hermitian)
     if check_errors:
@@ -304,6 +322,8 @@ def ldl_factor_ex(
 
 def ldl_factor(A: Tensor, *, hermitian: bool = False) -> linalg_ldl_factor:
     """The factors of a symmetric A = L D Lᵀ in one matrix, LAPACK's swaps: `(LD, pivots)`.
+
+    LD is [..., n, n], the pivots [..., n] of int32.
 
     Args:
         A: symmetric (or with `hermitian` Hermitian), (..., n, n); the lower triangle is read.

@@ -100,6 +100,8 @@ def norm(
 ) -> Tensor:
     """A norm of vectors or of matrices, as `ord` and `dim` say; see `vector_norm`, `matrix_norm`.
 
+    A of any shape gives it without `dim`, which has size 1 with `keepdim`.
+
     >>> weft.linalg.norm(weft.tensor([3., 4.]))
     tensor(5.)
     """
@@ -126,6 +128,8 @@ def norm(
 
 def cond(A: Tensor, p: complex | str | None = None) -> Tensor:
     """The condition number in the norm `p` (see `matrix_norm`); None is the 2-norm.
+
+    [..., m, n] gives [...].
 
     >>> weft.linalg.cond(weft.tensor([[4., 0.], [0., 2.]]))
     tensor(2.)
@@ -170,6 +174,8 @@ def matrix_rank(
 
 def matrix_power(A: Tensor, n: int) -> Tensor:
     """The n-th power of square matrices; a negative one is of the inverse.
+
+    [..., n, n] gives [..., n, n]. RuntimeError for others.
 
     >>> weft.linalg.matrix_power(weft.tensor([[2.]]), 3)
     tensor([[8.]])
@@ -265,7 +271,13 @@ def cross(input: Tensor, other: Tensor, *, dim: int = -1) -> Tensor:
 
 
 def diagonal(A: Tensor, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
-    """A view of the diagonals of matrices."""
+    """A view of the diagonals of matrices.
+
+    [..., m, n] gives [..., k].
+
+    >>> weft.linalg.diagonal(weft.tensor([[1, 2], [3, 4]]))
+    tensor([1, 4])
+    """
     return A.diagonal(offset, dim1, dim2)
 
 

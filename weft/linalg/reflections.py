@@ -17,6 +17,8 @@ def geqrf(input: Tensor) -> Any:
 
     Not differentiable, as PyTorch's; `householder_product` makes Q.
 
+    A [..., m, n] gives [..., m, n] and [..., min(m, n)].
+
     >>> weft.geqrf(weft.tensor([[3.], [4.]])).a
     tensor([[-5.0000],
             [ 0.5000]])

@@ -119,7 +119,13 @@ def _is_vectors(A: Tensor, B: Tensor) -> bool:
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
 ) -> linalg_solve_ex:
-    """As `solve`, with the places where `A` is singular: `(result, info)`."""
+    """As `solve`, with the places where `A` is singular: `(result, info)`.
+
+    A [..., n, n] and B [..., n, k] or [..., n] give X of B's shape, and `info` [...] of int32.
+
+    >>> weft.linalg.solve_ex(weft.tensor([[2.0]]), weft.tensor([[4.0]])).result
+    tensor([[2.]])
+    """
     expect_matrix("linalg.solve", A, square=True)
     expect_like("linalg.solve", A, B)
     vectors = _is_vectors(A, B)
@@ -185,7 +191,13 @@ def _inv(A: Any) -> Any:
 
 
 def inv_ex(A: Tensor, *, check_errors: bool = False) -> linalg_inv_ex:
-    """As `inv`, with the places where `A` is singular: `(inverse, info)`."""
+    """As `inv`, with the places where `A` is singular: `(inverse, info)`.
+
+    A [..., n, n] gives the inverse [..., n, n], and `info` [...] of int32.
+
+    >>> weft.linalg.inv_ex(weft.tensor([[0.0]])).info
+    tensor(1, dtype=torch.int32)
+    """
     expect_matrix("linalg.inv", A, square=True)
     out = _inv(A)
     if check_errors:
@@ -297,6 +309,8 @@ def slogdet(A: Tensor) -> linalg_slogdet:
 
     Raises:
         RuntimeError: not square, not floating.
+
+    [..., n, n] gives two tensors [...].
 
     >>> weft.linalg.slogdet(weft.eye(3)).logabsdet
     tensor(0.)
@@ -453,6 +467,9 @@ def tensorinv(A: Tensor, ind: int = 2) -> Tensor:
 
     Raises:
         RuntimeError: `ind` is not positive, or the two halves are of unlike size.
+
+    >>> weft.linalg.tensorinv(2 * weft.eye(4).view(4, 2, 2), ind=1).shape
+    torch.Size([2, 2, 4])
     """
     if ind <= 0:
         raise RuntimeError(
@@ -478,6 +495,10 @@ def tensorsolve(A: Tensor, B: Tensor, dims: Sequence[int] | None = None) -> Tens
 
     Raises:
         RuntimeError: sizes that do not fit.
+
+    >>> weft.linalg.tensorsolve(weft.eye(4).view(2, 2, 2, 2), weft.ones(2, 2))
+    tensor([[1., 1.],
+            [1., 1.]])
     """
     if dims is not None:
         if not all(-A.dim() <= k < A.dim() for k in dims):

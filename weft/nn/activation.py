@@ -80,6 +80,8 @@ class LeakyReLU(_InPlace):
 class ELU(_InPlace):
     """`max(0, x) + min(0, alpha (exp(x) - 1))` (Clevert et al., 2015).
 
+    Of the input's shape.
+
     Args:
         alpha: how far it goes below 0.
         inplace: whether the input itself is changed.
@@ -104,9 +106,14 @@ class ELU(_InPlace):
 class CELU(ELU):
     """`max(0, x) + min(0, alpha (exp(x / alpha) - 1))` (Barron, 2017).
 
+    Of the input's shape.
+
     Args:
         alpha: how far it goes below 0.
         inplace: whether the input itself is changed.
+
+    >>> weft.nn.CELU()(weft.tensor([-1.0, 1.0]))
+    tensor([-0.6321,  1.0000])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -116,8 +123,13 @@ class CELU(ELU):
 class SELU(_InPlace):
     """A scaled ELU that keeps mean 0 and variance 1 (Klambauer et al., 2017).
 
+    Of the input's shape.
+
     Args:
         inplace: whether the input itself is changed.
+
+    >>> weft.nn.SELU()(weft.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -126,6 +138,8 @@ class SELU(_InPlace):
 
 class GELU(Module):
     """`x Φ(x)`, with Φ the normal distribution's (Hendrycks and Gimpel, 2016).
+
+    Of the input's shape.
 
     Args:
         approximate: `"none"`, or `"tanh"` for the formula with a tanh.
@@ -166,8 +180,13 @@ class SiLU(_InPlace):
 class Mish(_InPlace):
     """`x tanh(softplus(x))` (Misra, 2019).
 
+    Of the input's shape.
+
     Args:
         inplace: whether the input itself is changed.
+
+    >>> weft.nn.Mish()(weft.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8651])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -228,14 +247,26 @@ class Softplus(Module):
 
 
 class Softsign(Module):
-    """`x / (1 + |x|)`."""
+    """`x / (1 + |x|)`.
+
+    Of the input's shape.
+
+    >>> weft.nn.Softsign()(weft.tensor([-1.0, 3.0]))
+    tensor([-0.5000,  0.7500])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.softsign(input)
 
 
 class LogSigmoid(Module):
-    """`log(1 / (1 + exp(-x)))`."""
+    """`log(1 / (1 + exp(-x)))`.
+
+    Of the input's shape.
+
+    >>> weft.nn.LogSigmoid()(weft.zeros(1))
+    tensor([-0.6931])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.logsigmoid(input)
@@ -243,6 +274,8 @@ class LogSigmoid(Module):
 
 class Hardtanh(_InPlace):
     """The input, cut off at `min_val` and `max_val`.
+
+    Of the input's shape.
 
     Args:
         min_val: the lower end.
@@ -252,6 +285,9 @@ class Hardtanh(_InPlace):
 
     Raises:
         AssertionError: the ends are not in order.
+
+    >>> weft.nn.Hardtanh()(weft.tensor([-2.0, 0.5]))
+    tensor([-1.0000,  0.5000])
     """
 
     __constants__ = ("min_val", "max_val", "inplace")
@@ -290,8 +326,13 @@ class Hardtanh(_InPlace):
 class ReLU6(Hardtanh):
     """`min(max(0, x), 6)`.
 
+    Of the input's shape.
+
     Args:
         inplace: whether the input itself is changed.
+
+    >>> weft.nn.ReLU6()(weft.tensor([-1.0, 7.0]))
+    tensor([0., 6.])
     """
 
     def __init__(self, inplace: bool = False) -> None:
@@ -304,8 +345,13 @@ class ReLU6(Hardtanh):
 class Hardsigmoid(_InPlace):
     """`relu6(x + 3) / 6`.
 
+    Of the input's shape.
+
     Args:
         inplace: whether the input itself is changed.
+
+    >>> weft.nn.Hardsigmoid()(weft.tensor([-3.0, 0.0]))
+    tensor([0.0000, 0.5000])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -318,8 +364,13 @@ class Hardsigmoid(_InPlace):
 class Hardswish(_InPlace):
     """`x relu6(x + 3) / 6` (Howard et al., 2019).
 
+    Of the input's shape.
+
     Args:
         inplace: whether the input itself is changed.
+
+    >>> weft.nn.Hardswish()(weft.tensor([-3.0, 3.0]))
+    tensor([-0., 3.])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -332,10 +383,15 @@ class Hardswish(_InPlace):
 class Threshold(_InPlace):
     """x where it is above `threshold`, and `value` elsewhere.
 
+    Of the input's shape.
+
     Args:
         threshold: the bound.
         value: what replaces the rest.
         inplace: whether the input itself is changed.
+
+    >>> weft.nn.Threshold(2, 0)(weft.tensor([1.0, 3.0]))
+    tensor([0., 3.])
     """
 
     __constants__ = ("threshold", "value", "inplace")
@@ -353,7 +409,13 @@ class Threshold(_InPlace):
 
 
 class Tanhshrink(Module):
-    """`x - tanh(x)`."""
+    """`x - tanh(x)`.
+
+    Of the input's shape.
+
+    >>> weft.nn.Tanhshrink()(weft.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.2384])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.tanhshrink(input)
@@ -362,8 +424,13 @@ class Tanhshrink(Module):
 class Softshrink(Module):
     """x moved towards 0 by `lambd`, and 0 where it is nearer than that.
 
+    Of the input's shape.
+
     Args:
         lambd: the distance, not negative.
+
+    >>> weft.nn.Softshrink()(weft.tensor([-1.0, 0.2]))
+    tensor([-0.5000,  0.0000])
     """
 
     __constants__ = ("lambd",)
@@ -382,8 +449,13 @@ class Softshrink(Module):
 class Hardshrink(Softshrink):
     """x where `|x| > lambd`, and 0 elsewhere.
 
+    Of the input's shape.
+
     Args:
         lambd: the bound.
+
+    >>> weft.nn.Hardshrink()(weft.tensor([-1.0, 0.2]))
+    tensor([-1.,  0.])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -443,6 +515,9 @@ class GLU(_AlongDim):
 
     Args:
         dim: the dimension, of an even size, which the output has half of.
+
+    >>> weft.nn.GLU()(weft.tensor([1.0, 0.0]))
+    tensor([0.5000])
     """
 
     def __init__(self, dim: int = -1) -> None:
@@ -472,6 +547,9 @@ class Softmax2d(Module):
 
     Raises:
         ValueError: another number of dimensions.
+
+    >>> weft.nn.Softmax2d()(weft.zeros(1, 2, 1, 1)).flatten()
+    tensor([0.5000, 0.5000])
     """
 
     def forward(self, input: Tensor) -> Tensor:
@@ -503,6 +581,9 @@ class Softmin(_AlongDim):
 
     Args:
         dim: the dimension.
+
+    >>> weft.nn.Softmin(0)(weft.zeros(2))
+    tensor([0.5000, 0.5000])
     """
 
     def forward(self, input: Tensor) -> Tensor:

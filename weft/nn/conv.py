@@ -319,6 +319,8 @@ class ConvTranspose1d(_ConvTransposeNd):
 class ConvTranspose2d(_ConvTransposeNd):
     """The adjoint of `Conv2d`. Arguments as `ConvTranspose1d`.
 
+    `(batch, in_channels, height, width)`, the batch optional.
+
     >>> import weft
     >>> weft.nn.ConvTranspose2d(2, 3, 2)(weft.zeros(1, 2, 4, 4), output_size=(5, 5)).shape
     torch.Size([1, 3, 5, 5])
@@ -330,6 +332,8 @@ class ConvTranspose2d(_ConvTransposeNd):
 
 class ConvTranspose3d(_ConvTransposeNd):
     """The adjoint of `Conv3d`. Arguments as `ConvTranspose1d`.
+
+    `(batch, in_channels, depth, height, width)`, the batch optional.
 
     >>> import weft
     >>> weft.nn.ConvTranspose3d(2, 3, 2)(weft.zeros(1, 2, 4, 4, 4)).shape

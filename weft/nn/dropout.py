@@ -46,7 +46,12 @@ class Dropout(_Dropout):
 
 
 class Dropout1d(_Dropout):
-    """Zeroes whole channels of `(batch, channels, length)`, see `dropout1d`."""
+    """Zeroes whole channels of `(batch, channels, length)`, see `dropout1d`.
+
+    >>> y = weft.nn.Dropout1d(0.5)(weft.ones(1, 8, 2))
+    >>> set(y.sum(2).flatten().tolist()) <= {0.0, 4.0}
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout1d(input, self.p, self.training, self.inplace)
@@ -65,21 +70,40 @@ class Dropout2d(_Dropout):
 
 
 class Dropout3d(_Dropout):
-    """Zeroes whole channels of `(batch, channels, depth, height, width)`, see `dropout3d`."""
+    """Zeroes whole channels of `(batch, channels, depth, height, width)`, see `dropout3d`.
+
+    The shape stays.
+
+    >>> y = weft.nn.Dropout3d(0.5)(weft.ones(1, 8, 1, 1, 2))
+    >>> set(y.sum(4).flatten().tolist()) <= {0.0, 4.0}
+    True
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.dropout3d(input, self.p, self.training, self.inplace)
 
 
 class AlphaDropout(_Dropout):
-    """Dropout that keeps mean 0 and variance 1 behind `selu`, see `alpha_dropout`."""
+    """Dropout that keeps mean 0 and variance 1 behind `selu`, see `alpha_dropout`.
+
+    The shape stays.
+
+    >>> weft.nn.AlphaDropout(0.5).eval()(weft.ones(2))
+    tensor([1., 1.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.alpha_dropout(input, self.p, self.training)
 
 
 class FeatureAlphaDropout(_Dropout):
-    """`AlphaDropout` of whole channels."""
+    """`AlphaDropout` of whole channels.
+
+    The shape stays.
+
+    >>> weft.nn.FeatureAlphaDropout(0.5).eval()(weft.ones(1, 2, 1)).flatten()
+    tensor([1., 1.])
+    """
 
     def forward(self, input: Tensor) -> Tensor:
         return F.feature_alpha_dropout(input, self.p, self.training)

@@ -21,6 +21,8 @@ from weft.nn.parameter import Parameter
 class EmbeddingBag(Module):
     """The sum, mean or maximum of the rows of a table that each bag names; see `embedding_bag`.
 
+    Indices of B bags, (B, n), or (n) with offsets (B), give (B, embedding_dim).
+
     Args:
         num_embeddings: rows of the table.
         embedding_dim: features of a row.

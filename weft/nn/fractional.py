@@ -76,6 +76,8 @@ class FractionalMaxPool2d(_FractionalMaxPool):
 class FractionalMaxPool3d(_FractionalMaxPool):
     """The largest values of windows at random places of volumes; see `FractionalMaxPool2d`.
 
+    `(batch, channels, depth, height, width)`, the batch optional.
+
     >>> import weft
     >>> weft.nn.FractionalMaxPool3d(2, output_ratio=0.5)(weft.zeros(4, 6, 6, 6)).shape
     torch.Size([4, 3, 3, 3])

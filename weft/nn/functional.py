@@ -223,6 +223,9 @@ def bilinear(input1: Tensor, input2: Tensor, weight: Tensor, bias: Tensor | None
 
     Raises:
         RuntimeError: the shapes do not agree.
+
+    >>> weft.nn.functional.bilinear(weft.ones(1, 2), weft.ones(1, 3), weft.ones(1, 2, 3))
+    tensor([[6.]])
     """
     _expect(weight.dim() == 3, "a weight of three dimensions", weight)
     _expect(input1.dim() > 0 and input2.dim() > 0, "inputs of dimensions", input1, input2)

@@ -25,18 +25,32 @@ def relu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def relu6(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return `min(max(0, x), 6)`."""
+    """Return `min(max(0, x), 6)`.
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.relu6(weft.tensor([-1.0, 3.0, 7.0]))
+    tensor([0., 3., 6.])
+    """
     return _C.relu6_(input) if inplace else _C.relu6(input)
 
 
 def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
-    """Return `max(0, x) + negative_slope * min(0, x)`."""
+    """Return `max(0, x) + negative_slope * min(0, x)`.
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.leaky_relu(weft.tensor([-1.0, 1.0]))
+    tensor([-0.0100,  1.0000])
+    """
     run = _C.leaky_relu_ if inplace else _C.leaky_relu
     return run(input, negative_slope)
 
 
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Return `max(0, x) + min(0, alpha (exp(x) - 1))`.
+
+    Of the input's shape.
 
     >>> weft.nn.functional.elu(weft.tensor([-1., 0., 1.]))
     tensor([-0.6321,  0.0000,  1.0000])
@@ -45,7 +59,13 @@ def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
 
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return a scaled `elu` that keeps mean 0 and variance 1 (Klambauer et al., 2017)."""
+    """Return a scaled `elu` that keeps mean 0 and variance 1 (Klambauer et al., 2017).
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.selu(weft.tensor([-1.0, 1.0]))
+    tensor([-1.1113,  1.0507])
+    """
     return _C.selu_(input) if inplace else _C.selu(input)
 
 
@@ -54,6 +74,11 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
 
     Raises:
         RuntimeError: `alpha` is 0.
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.celu(weft.tensor([-1.0, 1.0]))
+    tensor([-0.6321,  1.0000])
     """
     return (_C.celu_ if inplace else _C.celu)(input, alpha)
 
@@ -68,7 +93,13 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
 
 
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return `x tanh(softplus(x))` (Misra, 2019)."""
+    """Return `x tanh(softplus(x))` (Misra, 2019).
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.mish(weft.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.8651])
+    """
     return _C.mish_(input) if inplace else _C.mish(input)
 
 
@@ -79,6 +110,11 @@ def hardtanh(
 
     Raises:
         ValueError: `min_val > max_val`.
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.hardtanh(weft.tensor([-2.0, 0.5, 2.0]))
+    tensor([-1.0000,  0.5000,  1.0000])
     """
     if min_val > max_val:
         raise ValueError("min_val cannot be greater than max_val")
@@ -86,17 +122,35 @@ def hardtanh(
 
 
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return `relu6(x + 3) / 6`."""
+    """Return `relu6(x + 3) / 6`.
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.hardsigmoid(weft.tensor([-3.0, 0.0, 3.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+    """
     return _C.hardsigmoid_(input) if inplace else _C.hardsigmoid(input)
 
 
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
-    """Return `x relu6(x + 3) / 6` (Howard et al., "Searching for MobileNetV3", 2019)."""
+    """Return `x relu6(x + 3) / 6` (Howard et al., "Searching for MobileNetV3", 2019).
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.hardswish(weft.tensor([-3.0, 0.0, 3.0]))
+    tensor([-0., 0., 3.])
+    """
     return _C.hardswish_(input) if inplace else _C.hardswish(input)
 
 
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """Return x where it is above `threshold`, and `value` elsewhere."""
+    """Return x where it is above `threshold`, and `value` elsewhere.
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.threshold(weft.tensor([1.0, 3.0]), 2, 0)
+    tensor([0., 3.])
+    """
     return (_C.threshold_ if inplace else _C.threshold)(input, threshold, value)
 
 
@@ -113,6 +167,9 @@ def rrelu(
 
     Raises:
         RuntimeError: `lower` is above `upper`.
+
+    >>> weft.nn.functional.rrelu(weft.tensor([-24.0, 1.0]))
+    tensor([-5.5000,  1.0000])
     """
     if lower > upper:
         raise RuntimeError(f"[rrelu] expected lower <= upper, got {lower} and {upper}")
@@ -132,7 +189,13 @@ def rrelu(
 def rrelu_(
     input: Tensor, lower: float = 1.0 / 8, upper: float = 1.0 / 3, training: bool = False
 ) -> Tensor:
-    """`rrelu`, written over the input."""
+    """`rrelu`, written over the input.
+
+    The shape stays.
+
+    >>> weft.nn.functional.rrelu_(weft.tensor([-24.0, 1.0]))
+    tensor([-5.5000,  1.0000])
+    """
     return rrelu(input, lower, upper, training, True)
 
 
@@ -141,11 +204,16 @@ def gumbel_softmax(
 ) -> Tensor:
     """Return a sample near a one-hot vector along `dim` (Jang et al., 2017).
 
+    Of the shape of `logits`.
+
     Args:
         logits: unnormalised logarithms of probabilities.
         tau: the temperature.
         hard: whether the sample is one-hot, with the gradient of the soft one.
         eps: not used, as in PyTorch.
+
+    >>> weft.nn.functional.gumbel_softmax(weft.zeros(1, 3), hard=True).sum()
+    tensor(1.)
     """
     if eps != 1e-10:
         warn("`eps` parameter is deprecated and has no effect.")
@@ -162,6 +230,9 @@ def glu(input: Tensor, dim: int = -1) -> Tensor:
 
     Raises:
         RuntimeError: the size along `dim` is odd, or the input has no dimension.
+
+    >>> weft.nn.functional.glu(weft.tensor([1.0, 0.0]))
+    tensor([0.5000])
     """
     if input.dim() == 0:
         raise RuntimeError("glu does not support scalars because halving size must be even")
@@ -204,7 +275,13 @@ def log_softmax(
 def softmin(
     input: Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None
 ) -> Tensor:
-    """Return `softmax(-x)` along `dim`, of the input converted to `dtype`."""
+    """Return `softmax(-x)` along `dim`, of the input converted to `dtype`.
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.softmin(weft.zeros(2), dim=0)
+    tensor([0.5000, 0.5000])
+    """
     return _C.softmin(input, _implicit("softmin", input) if dim is None else dim, dtype)
 
 

@@ -167,6 +167,13 @@ def multi_head_attention_forward(
     Raises:
         AssertionError: dims, dtypes or sizes that do not fit.
         RuntimeError: an attn_mask whose sizes do not; is_causal without one.
+
+    >>> x, w = weft.ones(1, 1, 2), weft.eye(2)
+    >>> out, weights = weft.nn.functional.multi_head_attention_forward(
+    ...     x, x, x, 2, 1, weft.cat([w, w, w]), None, None, None, False, 0.0, w, None
+    ... )
+    >>> out
+    tensor([[[1., 1.]]])
     """
     batched = _check_dims(query, key, value, key_padding_mask, attn_mask, num_heads)
     _check_causal(is_causal, attn_mask)

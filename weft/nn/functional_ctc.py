@@ -50,6 +50,10 @@ def ctc_loss(
 
     Raises:
         RuntimeError: lengths or shapes that do not fit.
+
+    >>> log_probs = weft.full((2, 1, 2), 0.5).log()
+    >>> weft.nn.functional.ctc_loss(log_probs, weft.tensor([[1]]), [2], [1])
+    tensor(0.2877)
     """
     if log_probs.dim() == 0:
         raise IndexError(

@@ -11,7 +11,11 @@ __all__ = ["cosine_similarity", "pairwise_distance", "pdist"]
 def pairwise_distance(
     x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Tensor:
-    """Return the p-norm of `x1 - x2 + eps` along the last dimension."""
+    """Return the p-norm of `x1 - x2 + eps` along the last dimension.
+
+    >>> weft.pairwise_distance(weft.tensor([[3.0, 0.0]]), weft.tensor([[0.0, 4.0]]))
+    tensor([5.])
+    """
     return _C.ops.linalg_vector_norm(x1 - x2 + eps, p, -1, keepdim)
 
 
@@ -41,7 +45,11 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 
 def pdist(input: Tensor, p: float = 2.0) -> Tensor:
-    """Return the p-norm of the difference of each pair of rows, `(n, m)` to `(n (n - 1) / 2)`."""
+    """Return the p-norm of the difference of each pair of rows, `(n, m)` to `(n (n - 1) / 2)`.
+
+    >>> weft.pdist(weft.tensor([[0.0], [1.0], [3.0]]))
+    tensor([1., 3., 2.])
+    """
     if input.dim() != 2:
         raise RuntimeError(f"[pdist] expected a matrix, got {input.dim()} dimensions")
     if not p >= 0:

@@ -45,6 +45,9 @@ def dropout1d(
     Raises:
         RuntimeError: another number of dimensions.
         ValueError: `p` is outside of 0 to 1.
+
+    >>> weft.nn.functional.dropout1d(weft.ones(1, 2, 3), training=False).shape
+    torch.Size([1, 2, 3])
     """
     _check(p)
     if input.dim() not in (2, 3):
@@ -68,6 +71,11 @@ def dropout2d(
 
     Raises:
         ValueError: `p` is outside of 0 to 1.
+
+    The shape stays.
+
+    >>> weft.nn.functional.dropout2d(weft.ones(1, 2, 3, 3), training=False).shape
+    torch.Size([1, 2, 3, 3])
     """
     _check(p)
     if input.dim() not in (3, 4):
@@ -96,6 +104,11 @@ def dropout3d(
 
     Raises:
         ValueError: `p` is outside of 0 to 1.
+
+    The shape stays.
+
+    >>> weft.nn.functional.dropout3d(weft.ones(1, 2, 3, 3, 3), training=False).shape
+    torch.Size([1, 2, 3, 3, 3])
     """
     _check(p)
     if input.dim() not in (4, 5):
@@ -121,6 +134,11 @@ def alpha_dropout(
 
     Raises:
         ValueError: `p` is outside of 0 to 1.
+
+    Of the input's shape.
+
+    >>> weft.nn.functional.alpha_dropout(weft.ones(2), training=False)
+    tensor([1., 1.])
     """
     _check(p)
     return _run(_C.alpha_dropout, input, p, training, inplace)
@@ -133,6 +151,11 @@ def feature_alpha_dropout(
 
     Raises:
         ValueError: `p` is outside of 0 to 1.
+
+    [n, c, *], of the input's shape.
+
+    >>> weft.feature_alpha_dropout(weft.ones(1, 2, 1), 0.5, False).flatten()
+    tensor([1., 1.])
     """
     _check(p)
     return _run(_feature_alpha_dropout, input, p, training, inplace)

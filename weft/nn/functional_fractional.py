@@ -96,7 +96,10 @@ def _fractional(dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         return_indices: bool = False,
         _random_samples: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """The largest values of the windows, and their flat indices in their planes."""
+        """The largest values of the windows, and their flat indices (int64) in their planes.
+
+        Shapes and arguments are those of the function without indices.
+        """
         kernel = _each(who, "kernel_size", kernel_size, dims)
         if output_size is None and output_ratio is None:
             raise ValueError(
@@ -145,6 +148,14 @@ def _fractional(dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     pool.__name__ = pool.__qualname__ = who
     with_indices.__name__ = with_indices.__qualname__ = who + "_with_indices"
+    sizes = "4, " * (dims - 1)
+    for function, part in ((pool, ""), (with_indices, "[1]")):
+        call = f"weft.nn.functional.{function.__name__}(x, 2, output_size=3){part}.shape"
+        function.__doc__ = f"""{function.__doc__}
+        >>> x = weft.ones(1, {sizes}4)
+        >>> {call}
+        torch.Size([1, {"3, " * (dims - 1)}3])
+        """
     return pool, with_indices
 
 

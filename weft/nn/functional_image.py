@@ -58,6 +58,9 @@ def unfold(
 
     Raises:
         RuntimeError: sizes that do not fit.
+
+    >>> weft.nn.functional.unfold(weft.arange(4.0).view(1, 1, 2, 2), 2).flatten()
+    tensor([0., 1., 2., 3.])
     """
     return _C.ops.im2col(input, kernel_size, dilation, padding, stride)
 
@@ -74,6 +77,10 @@ def fold(
 
     Raises:
         RuntimeError: sizes that do not fit.
+
+    >>> weft.nn.functional.fold(weft.ones(1, 4, 1), (2, 2), 2)
+    tensor([[[[1., 1.],
+              [1., 1.]]]])
     """
     return _C.ops.col2im(input, output_size, kernel_size, dilation, padding, stride)
 
@@ -190,19 +197,37 @@ def upsample(
     mode: str = "nearest",
     align_corners: bool | None = None,
 ) -> Tensor:
-    """Resample images: an older name of `interpolate`."""
+    """Resample images: an older name of `interpolate`.
+
+    [n, c, *] gives [n, c, *size].
+
+    >>> weft.nn.functional.upsample(weft.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
     warn("`nn.functional.upsample` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode, align_corners)
 
 
 def upsample_nearest(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Repeat pixels: `interpolate` with mode 'nearest'."""
+    """Repeat pixels: `interpolate` with mode 'nearest'.
+
+    [n, c, *] gives [n, c, *size].
+
+    >>> weft.nn.functional.upsample_nearest(weft.tensor([[[1.0, 2.0]]]), scale_factor=2)
+    tensor([[[1., 1., 2., 2.]]])
+    """
     warn("`nn.functional.upsample_nearest` is deprecated. Use `nn.functional.interpolate` instead.")
     return interpolate(input, size, scale_factor, mode="nearest")
 
 
 def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None) -> Tensor:
-    """Interpolate between pixels: `interpolate` with mode 'bilinear' and aligned corners."""
+    """Interpolate between pixels: `interpolate` with mode 'bilinear' and aligned corners.
+
+    [n, c, h, w] gives [n, c, *size].
+
+    >>> weft.nn.functional.upsample_bilinear(weft.tensor([[[[1.0, 2.0]]]]), size=(1, 3))
+    tensor([[[[1.0000, 1.5000, 2.0000]]]])
+    """
     warn(
         "`nn.functional.upsample_bilinear` is deprecated. Use `nn.functional.interpolate` instead."
     )

@@ -161,6 +161,8 @@ def l1_loss(
 ) -> Tensor:
     """Return `|input - target|`; arguments and errors are those of `mse_loss`.
 
+    They broadcast; 0-d, or their shape with reduction 'none'.
+
     >>> import weft
     >>> weft.nn.functional.l1_loss(weft.zeros(2), weft.tensor([1.0, 3.0])).item()
     2.0
@@ -223,6 +225,9 @@ def huber_loss(
     Raises:
         RuntimeError: `delta` is not positive.
         ValueError: an unknown reduction, or a weight of another shape.
+
+    >>> weft.nn.functional.huber_loss(weft.tensor([0.5, 3.0]), weft.zeros(2))
+    tensor(1.3125)
     """
     _warn_unless_same_shape(input, target)
     if weight is None:
@@ -308,6 +313,10 @@ def kl_div(
 
     Raises:
         ValueError: an unknown reduction.
+
+    >>> p = weft.tensor([0.5, 0.5])
+    >>> weft.nn.functional.kl_div(p.log(), p, reduction="sum")
+    tensor(0.)
     """
     if size_average is not None or reduce is not None:
         reduction = legacy_reduction(size_average, reduce)
@@ -333,6 +342,9 @@ def poisson_nll_loss(
     """Return `-log` of a Poisson density of rate exp(input) (or input), up to a constant.
 
     `full` adds Stirling's approximation of `log(target!)` where the target is above 1.
+
+    >>> weft.nn.functional.poisson_nll_loss(weft.zeros(2), weft.ones(2))
+    tensor(1.)
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     if log_input:
@@ -362,6 +374,9 @@ def gaussian_nll_loss(
 
     Raises:
         ValueError: a negative variance, or one of a shape that does not fit.
+
+    >>> weft.nn.functional.gaussian_nll_loss(weft.zeros(2), weft.ones(2), weft.ones(2))
+    tensor(0.5000)
     """
     if isinstance(var, (int, float)):
         if var < 0:

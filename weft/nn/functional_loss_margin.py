@@ -29,6 +29,10 @@ def margin_ranking_loss(
 
     Raises:
         RuntimeError: the numbers of dimensions differ.
+
+    >>> a, b = weft.tensor([1.0]), weft.tensor([3.0])
+    >>> weft.nn.functional.margin_ranking_loss(a, b, weft.tensor([1.0]))
+    tensor(2.)
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     if not input1.dim() == input2.dim() == target.dim():
@@ -47,7 +51,13 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the input where the target is 1, `max(0, margin - input)` where it is -1."""
+    """Return the input where the target is 1, `max(0, margin - input)` where it is -1.
+
+    They broadcast; 0-d, or their shape with reduction 'none'.
+
+    >>> weft.nn.functional.hinge_embedding_loss(weft.tensor([0.5, 0.5]), weft.tensor([1, -1]))
+    tensor(0.5000)
+    """
     reduction = chosen_reduction(size_average, reduce, reduction)
     far = weft.where(target != 1, (margin - input).clamp_min(0), 0)
     near = weft.where(target != -1, input, 0)
@@ -70,6 +80,10 @@ def cosine_embedding_loss(
 
     Raises:
         RuntimeError: the shapes do not fit.
+
+    >>> a, b = weft.tensor([[1.0, 0.0]]), weft.tensor([[0.0, 1.0]])
+    >>> weft.nn.functional.cosine_embedding_loss(a, b, weft.tensor([1]))
+    tensor(1.)
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     if target.dim() > 1 or not input1.dim() == input2.dim() == target.dim() + 1:
@@ -106,6 +120,12 @@ def triplet_margin_loss(
 
     `swap` takes the smaller of the distances of the anchor and of the positive to the negative
     (Balntas et al., 2016). Raises ValueError for a margin that is not positive.
+
+    Tensors (N, D) or (D); 0-d, or (N) with reduction 'none'.
+
+    >>> a, b = weft.tensor([[0.0, 0.0]]), weft.tensor([[3.0, 4.0]])
+    >>> weft.nn.functional.triplet_margin_loss(a, b, a)
+    tensor(6.0000)
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     if margin <= 0:
@@ -127,7 +147,15 @@ def triplet_margin_with_distance_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """`triplet_margin_loss` with a distance of one's own (default: `pairwise_distance`)."""
+    """`triplet_margin_loss` with a distance of one's own (default: `pairwise_distance`).
+
+    Tensors [n, d], or of any shape that the distance takes; 0-d, or the distance's shape with
+    reduction 'none'.
+
+    >>> a, b = weft.tensor([[0.0, 0.0]]), weft.tensor([[3.0, 4.0]])
+    >>> weft.nn.functional.triplet_margin_with_distance_loss(a, b, a)
+    tensor(6.0000)
+    """
     if reduction not in ("mean", "sum", "none"):
         raise ValueError(f"{reduction} is not a valid value for reduction")
     if margin <= 0:
@@ -168,7 +196,13 @@ def soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return `log(1 + exp(-target input))`; the target is 1 or -1."""
+    """Return `log(1 + exp(-target input))`; the target is 1 or -1.
+
+    They broadcast; 0-d, or their shape with reduction 'none'.
+
+    >>> weft.nn.functional.soft_margin_loss(weft.zeros(2), weft.ones(2))
+    tensor(0.6931)
+    """
     reduction = chosen_reduction(size_average, reduce, reduction)
     loss = in_dtype_of("soft_margin_loss", _C.softplus(-(target * input)), input)
     loss = reduced(loss, reduction)
@@ -183,7 +217,11 @@ def multilabel_soft_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Tensor:
-    """Return the mean over classes (the last dimension) of the logistic loss against 0 or 1."""
+    """Return the mean over classes (the last dimension) of the logistic loss against 0 or 1.
+
+    >>> weft.nn.functional.multilabel_soft_margin_loss(weft.zeros(1, 2), weft.ones(1, 2))
+    tensor(0.6931)
+    """
     reduction = chosen_reduction(size_average, reduce, reduction)
     loss = -(target * _C.logsigmoid(input) + (1 - target) * _C.logsigmoid(-input))
     if weight is not None:
@@ -230,6 +268,9 @@ def multi_margin_loss(
     Raises:
         ValueError: another p.
         RuntimeError: shapes that do not fit, or a target that is no class.
+
+    >>> weft.nn.functional.multi_margin_loss(weft.tensor([[0.5, 1.0]]), weft.tensor([0]))
+    tensor(0.7500)
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     if p not in (1, 2):
@@ -266,6 +307,9 @@ def multilabel_margin_loss(
 
     Raises:
         RuntimeError: shapes that do not fit, or a target that is no class.
+
+    >>> weft.nn.functional.multilabel_margin_loss(weft.tensor([0.5, 1.0]), weft.tensor([0, -1]))
+    tensor(0.7500)
     """
     reduction = chosen_reduction(size_average, reduce, reduction)
     rows, labels = _rows("multilabel_margin_loss", input, target, True)

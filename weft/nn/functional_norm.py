@@ -82,6 +82,9 @@ def instance_norm(
     Raises:
         ValueError: one element per channel with the input's own statistics.
         RuntimeError: shapes that do not fit.
+
+    >>> weft.nn.functional.instance_norm(weft.tensor([[[1.0, 3.0]]]))
+    tensor([[[-1.0000,  1.0000]]])
     """
     if (running_mean is None) != (running_var is None):
         raise ValueError(
@@ -110,6 +113,9 @@ def group_norm(
     Raises:
         RuntimeError: fewer than two dimensions, or channels that `num_groups` does not divide.
         ValueError: one value per group.
+
+    >>> weft.nn.functional.group_norm(weft.tensor([[1.0, 3.0]]), 1)
+    tensor([[-1.0000,  1.0000]])
     """
     if input.dim() < 2:
         raise RuntimeError(
@@ -134,6 +140,9 @@ def rms_norm(
 
     Raises:
         RuntimeError: an input that does not end in `normalized_shape`.
+
+    >>> weft.nn.functional.rms_norm(weft.tensor([3.0, 4.0]), [2])
+    tensor([0.8485, 1.1314])
     """
     return _C.rms_norm(input, normalized_shape, weight, eps)
 
@@ -145,6 +154,9 @@ def local_response_norm(
 
     Raises:
         ValueError: an input of fewer than 3 dimensions.
+
+    >>> weft.nn.functional.local_response_norm(weft.ones(1, 2, 1), 2, alpha=2).flatten()
+    tensor([0.5946, 0.4387])
     """
     if input.dim() < 3:
         raise ValueError(
@@ -162,6 +174,8 @@ def normalize(
     input: Tensor, p: float = 2.0, dim: Any = 1, eps: float = 1e-12, out: Tensor | None = None
 ) -> Tensor:
     """Return the input divided by its p-norm along `dim`, no norm counting as less than `eps`.
+
+    Of the input's shape.
 
     >>> import weft
     >>> weft.nn.functional.normalize(weft.tensor([[3.0, 4.0]]))

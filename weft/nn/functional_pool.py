@@ -14,16 +14,32 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from operator import index
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import weft
 from weft import _C, Tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 Ints = int | Sequence[int]
 
 avg_pool1d = _C.avg_pool1d
 avg_pool2d = _C.ops.avg_pool2d
 avg_pool3d = _C.ops.avg_pool3d
+
+
+def _named(function: F, name: str, dims: int, example: str) -> F:
+    """The function under its name, with an example over four numbers in a row: a call and what
+    it gives."""
+    function.__name__ = function.__qualname__ = name
+    ones = "1, " * (dims - 1)
+    text = example.format(name=name, windows=f"({ones}2)" if ones else "2")
+    lines = [
+        f">>> x = weft.tensor([1.0, 3.0, 2.0, 4.0]).view(1, {ones}4)",
+        *f">>> weft.nn.functional.{text}".split("\n"),
+    ]
+    function.__doc__ = "\n        ".join([f"{function.__doc__}", *lines])
+    return function
 
 
 def _max_pool(dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -65,11 +81,18 @@ def _max_pool(dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
         ceil_mode: bool = False,
         return_indices: bool = False,
     ) -> tuple[Tensor, Tensor]:
-        """Return the largest value of each window, and its flat index in its plane."""
+        """Return the largest value of each window, and its flat index (int64) in its plane.
+
+        Shapes and arguments are those of the function without indices.
+        """
         return indexed(input, kernel_size, stride, padding, dilation, ceil_mode)
 
-    max_pool.__name__ = max_pool.__qualname__ = f"max_pool{dims}d"
-    with_indices.__name__ = with_indices.__qualname__ = f"max_pool{dims}d_with_indices"
+    name = f"max_pool{dims}d"
+    _named(max_pool, name, dims, "{name}(x, {windows}).flatten()\ntensor([3., 4.])")
+    _named(
+        with_indices, name + "_with_indices", dims,
+        "{name}(x, {windows})[1].flatten()\ntensor([1, 3])",
+    )  # fmt: skip
     return max_pool, with_indices
 
 
@@ -107,16 +130,24 @@ def _adaptive(dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     largest = getattr(_C.ops, f"adaptive_max_pool{dims}d")
 
     def adaptive_avg_pool(input: Tensor, output_size: Any) -> Tensor:
-        """Return the means of `output_size` windows that cover the input; None keeps a size."""
+        """Return the means of `output_size` windows that cover the input; None keeps a size.
+
+        `(batch, channels, *sizes)`, the batch optional, gives `(batch, channels, *output_size)`.
+        """
         return average(input, _sizes(input, output_size, dims))
 
     def adaptive_max_pool(input: Tensor, output_size: Any, return_indices: bool = False) -> Any:
-        """Return the maxima of `output_size` windows that cover the input; None keeps a size."""
+        """Return the maxima of `output_size` windows that cover the input; None keeps a size.
+
+        `(batch, channels, *sizes)`, the batch optional, gives `(batch, channels, *output_size)`.
+        """
         found = largest(input, _sizes(input, output_size, dims))
         return tuple(found) if return_indices else found[0]
 
-    adaptive_avg_pool.__name__ = adaptive_avg_pool.__qualname__ = f"adaptive_avg_pool{dims}d"
-    adaptive_max_pool.__name__ = adaptive_max_pool.__qualname__ = f"adaptive_max_pool{dims}d"
+    name = f"adaptive_{{}}_pool{dims}d"
+    call = "{name}(x, {windows}).flatten()\ntensor(%s)"
+    _named(adaptive_avg_pool, name.format("avg"), dims, call % "[2., 3.]")
+    _named(adaptive_max_pool, name.format("max"), dims, call % "[3., 4.]")
     return adaptive_avg_pool, adaptive_max_pool
 
 
@@ -142,7 +173,8 @@ def _lp_pool(dims: int) -> Callable[..., Tensor]:
     ) -> Tensor:
         """Return `(sum of x ** norm_type) ** (1 / norm_type)` over each window.
 
-        An infinite norm_type gives the greatest, or the least, of the magnitudes.
+        An infinite norm_type gives the greatest, or the least, of the magnitudes. Shapes are those
+        of the average pool: `(batch, channels, *sizes)`, the batch optional.
         """
         if isinstance(norm_type, Tensor) and norm_type.numel() != 1:
             raise RuntimeError(
@@ -158,8 +190,8 @@ def _lp_pool(dims: int) -> Callable[..., Tensor]:
         mean = average(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
         return (weft.sign(mean) * weft.relu(weft.abs(mean))).mul(count).pow(1.0 / norm_type)
 
-    lp_pool.__name__ = lp_pool.__qualname__ = f"lp_pool{dims}d"
-    return lp_pool
+    call = "{name}(x, 2, {windows}).flatten()\ntensor([3.1623, 4.4721])"
+    return _named(lp_pool, f"lp_pool{dims}d", dims, call)
 
 
 lp_pool1d, lp_pool2d, lp_pool3d = _lp_pool(1), _lp_pool(2), _lp_pool(3)
@@ -241,8 +273,8 @@ def _max_unpool(dims: int) -> Callable[..., Tensor]:
         out: Tensor = _C.ops._relaid(filled, [*lead, *sizes])
         return out
 
-    max_unpool.__name__ = max_unpool.__qualname__ = f"max_unpool{dims}d"
-    return max_unpool
+    call = "{name}(x, weft.arange(4).view_as(x), 1).flatten()\ntensor([1., 3., 2., 4.])"
+    return _named(max_unpool, f"max_unpool{dims}d", dims, call)
 
 
 max_unpool1d, max_unpool2d, max_unpool3d = _max_unpool(1), _max_unpool(2), _max_unpool(3)

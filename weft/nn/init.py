@@ -17,6 +17,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.base import checks as _checks
+from weft.base.forms import doc_after as _doc_after
 from weft.nn.warn import warn
 
 
@@ -90,6 +91,8 @@ def trunc_normal_(
 
     By rejection: from the normal distribution itself if more than 30 % of it lies between the
     bounds, and otherwise from the uniform one between them, as PyTorch 2.13 does.
+
+    A floating tensor of any shape.
 
     >>> import weft
     >>> w = weft.nn.init.trunc_normal_(weft.empty(100))
@@ -185,6 +188,12 @@ def eye_(tensor: Tensor) -> Tensor:
 
     Raises:
         ValueError: the tensor is not a matrix.
+
+    [n, m] of any floating dtype.
+
+    >>> weft.nn.init.eye_(weft.empty(2, 3))
+    tensor([[1., 0., 0.],
+            [0., 1., 0.]])
     """
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -201,6 +210,10 @@ def dirac_(tensor: Tensor, groups: int = 1) -> Tensor:
 
     Raises:
         ValueError: the number of dimensions, or `out` is not a multiple of `groups`.
+
+    >>> weft.nn.init.dirac_(weft.empty(2, 2, 3))[0]
+    tensor([[0., 1., 0.],
+            [0., 0., 0.]])
     """
     if tensor.dim() not in (3, 4, 5):
         raise ValueError("Only tensors with 3, 4, or 5 dimensions are supported")
@@ -342,6 +355,11 @@ def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any =
 
     Raises:
         ValueError: the tensor is not a matrix.
+
+    [n, m] of any floating dtype.
+
+    >>> (weft.nn.init.sparse_(weft.empty(4, 2), 0.5) == 0).sum(0)
+    tensor([2, 2])
     """
     if tensor.dim() != 2:
         raise ValueError("Only tensors with 2 dimensions are supported")
@@ -395,7 +413,7 @@ def _deprecated(new: Callable[..., Tensor]) -> Callable[..., Tensor]:
         return new(*args, **kwargs)
 
     old.__name__ = old.__qualname__ = old_name
-    old.__doc__ = f"The older name of `{new_name}`."
+    old.__doc__ = _doc_after(f"The older name of `{new_name}`.", new)
     return old
 
 

@@ -238,6 +238,8 @@ class _LazyNorm(LazyModuleMixin):
 class LazyConv1d(_LazyConv, Conv1d):
     """A `Conv1d` whose `in_channels` are those of its first input. Other arguments as there.
 
+    Shapes are those of `Conv1d`.
+
     >>> import weft
     >>> layer = weft.nn.LazyConv1d(3, 2)
     >>> _ = layer(weft.zeros(1, 2, 8))
@@ -251,6 +253,8 @@ class LazyConv1d(_LazyConv, Conv1d):
 class LazyConv2d(_LazyConv, Conv2d):
     """A `Conv2d` whose `in_channels` are those of its first input. Other arguments as there.
 
+    Shapes are those of `Conv2d`.
+
     >>> import weft
     >>> layer = weft.nn.LazyConv2d(3, 2)
     >>> _ = layer(weft.zeros(1, 2, 8, 8))
@@ -263,6 +267,8 @@ class LazyConv2d(_LazyConv, Conv2d):
 
 class LazyConv3d(_LazyConv, Conv3d):
     """A `Conv3d` whose `in_channels` are those of its first input. Other arguments as there.
+
+    Shapes are those of `Conv3d`.
 
     >>> import weft
     >>> layer = weft.nn.LazyConv3d(3, 2)
@@ -298,6 +304,8 @@ class _LazyConvTranspose(_LazyConv):
 class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
     """A `ConvTranspose1d` whose `in_channels` are those of its first input.
 
+    Shapes are those of `ConvTranspose1d`.
+
     >>> import weft
     >>> layer = weft.nn.LazyConvTranspose1d(3, 2)
     >>> _ = layer(weft.zeros(1, 2, 8))
@@ -310,6 +318,8 @@ class LazyConvTranspose1d(_LazyConvTranspose, ConvTranspose1d):
 
 class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
     """A `ConvTranspose2d` whose `in_channels` are those of its first input.
+
+    Shapes are those of `ConvTranspose2d`.
 
     >>> import weft
     >>> layer = weft.nn.LazyConvTranspose2d(3, 2)
@@ -324,6 +334,8 @@ class LazyConvTranspose2d(_LazyConvTranspose, ConvTranspose2d):
 class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
     """A `ConvTranspose3d` whose `in_channels` are those of its first input.
 
+    Shapes are those of `ConvTranspose3d`.
+
     >>> import weft
     >>> layer = weft.nn.LazyConvTranspose3d(3, 2)
     >>> _ = layer(weft.zeros(1, 2, 8, 8, 8))
@@ -336,6 +348,8 @@ class LazyConvTranspose3d(_LazyConvTranspose, ConvTranspose3d):
 
 class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
     """A `BatchNorm1d` whose `num_features` are the channels of its first input.
+
+    Shapes are those of `BatchNorm1d`.
 
     >>> import weft
     >>> layer = weft.nn.LazyBatchNorm1d()
@@ -350,6 +364,8 @@ class LazyBatchNorm1d(_LazyNorm, BatchNorm1d):
 class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
     """A `BatchNorm2d` whose `num_features` are the channels of its first input.
 
+    Shapes are those of `BatchNorm2d`.
+
     >>> import weft
     >>> layer = weft.nn.LazyBatchNorm2d()
     >>> _ = layer(weft.zeros(1, 2, 8, 8))
@@ -362,6 +378,8 @@ class LazyBatchNorm2d(_LazyNorm, BatchNorm2d):
 
 class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
     """A `BatchNorm3d` whose `num_features` are the channels of its first input.
+
+    Shapes are those of `BatchNorm3d`.
 
     >>> import weft
     >>> layer = weft.nn.LazyBatchNorm3d()
@@ -376,6 +394,8 @@ class LazyBatchNorm3d(_LazyNorm, BatchNorm3d):
 class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
     """A `InstanceNorm1d` whose `num_features` are the channels of its first input.
 
+    Shapes are those of `InstanceNorm1d`.
+
     >>> import weft
     >>> layer = weft.nn.LazyInstanceNorm1d()
     >>> _ = layer(weft.zeros(1, 2, 8))
@@ -389,6 +409,8 @@ class LazyInstanceNorm1d(_LazyNorm, InstanceNorm1d):
 class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
     """A `InstanceNorm2d` whose `num_features` are the channels of its first input.
 
+    Shapes are those of `InstanceNorm2d`.
+
     >>> import weft
     >>> layer = weft.nn.LazyInstanceNorm2d()
     >>> _ = layer(weft.zeros(1, 2, 8, 8))
@@ -401,6 +423,8 @@ class LazyInstanceNorm2d(_LazyNorm, InstanceNorm2d):
 
 class LazyInstanceNorm3d(_LazyNorm, InstanceNorm3d):
     """A `InstanceNorm3d` whose `num_features` are the channels of its first input.
+
+    Shapes are those of `InstanceNorm3d`.
 
     >>> import weft
     >>> layer = weft.nn.LazyInstanceNorm3d()

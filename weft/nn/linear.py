@@ -16,6 +16,8 @@ from weft.nn.parameter import Parameter
 class Identity(Module):
     """Returns its input; arguments of the constructor are ignored.
 
+    An input of any shape.
+
     >>> import weft
     >>> weft.nn.Identity(54, unused=True)(weft.ones(2)).tolist()
     [1.0, 1.0]

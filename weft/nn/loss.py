@@ -130,6 +130,8 @@ class NLLLoss(_WeightedLoss):
 class MSELoss(_Loss):
     """`(input - target)²`.
 
+    Input and target broadcast; 0-d, or their shape with reduction 'none'.
+
     >>> weft.nn.MSELoss()(weft.tensor([1., 2.]), weft.tensor([1., 4.]))
     tensor(2.)
     """
@@ -181,9 +183,14 @@ class SmoothL1Loss(_Loss):
 class HuberLoss(_Loss):
     """Half a square near 0, and `delta` times the distance farther away (Huber, 1964).
 
+    Input and target broadcast; 0-d, or their shape with reduction 'none'.
+
     Args:
         reduction: see above.
         delta: where the square ends.
+
+    >>> weft.nn.HuberLoss()(weft.tensor([0.5, 3.0]), weft.zeros(2))
+    tensor(1.3125)
     """
 
     __constants__ = ("reduction", "delta")
@@ -198,6 +205,8 @@ class HuberLoss(_Loss):
 
 class BCELoss(_WeightedLoss):
     """`-(target log(input) + (1 - target) log(1 - input))` of probabilities.
+
+    Input and target of one shape; 0-d, or that shape with reduction 'none'.
 
     >>> weft.nn.BCELoss()(weft.tensor([0.5, 0.5]), weft.tensor([1., 0.]))
     tensor(0.6931)

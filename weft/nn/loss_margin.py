@@ -21,7 +21,11 @@ from weft.nn.module import Module
 
 
 class CosineSimilarity(Module):
-    """`cosine_similarity` along `dim`; no length counts as less than `eps`."""
+    """`cosine_similarity` along `dim`; no length counts as less than `eps`.
+
+    >>> weft.nn.CosineSimilarity()(weft.tensor([[1.0, 0.0]]), weft.tensor([[1.0, 1.0]]))
+    tensor([0.7071])
+    """
 
     __constants__ = ("dim", "eps")
 
@@ -35,7 +39,11 @@ class CosineSimilarity(Module):
 
 
 class PairwiseDistance(Module):
-    """The p-norm of `x1 - x2 + eps` along the last dimension."""
+    """The p-norm of `x1 - x2 + eps` along the last dimension.
+
+    >>> weft.nn.PairwiseDistance()(weft.tensor([[3.0, 0.0]]), weft.tensor([[0.0, 4.0]]))
+    tensor([5.])
+    """
 
     __constants__ = ("norm", "eps", "keepdim")
 
@@ -67,7 +75,14 @@ class _MarginLoss(_Loss):
 
 
 class MarginRankingLoss(_MarginLoss):
-    """`max(0, -target (input1 - input2) + margin)`."""
+    """`max(0, -target (input1 - input2) + margin)`.
+
+    Inputs and target of one shape; 0-d, or that shape with reduction 'none'.
+
+    >>> a, b = weft.tensor([1.0]), weft.tensor([3.0])
+    >>> weft.nn.MarginRankingLoss()(a, b, weft.tensor([1.0]))
+    tensor(2.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.margin_ranking_loss(
@@ -76,7 +91,13 @@ class MarginRankingLoss(_MarginLoss):
 
 
 class HingeEmbeddingLoss(_MarginLoss):
-    """The input where the target is 1, `max(0, margin - input)` where it is -1."""
+    """The input where the target is 1, `max(0, margin - input)` where it is -1.
+
+    Input and target broadcast; 0-d, or their shape with reduction 'none'.
+
+    >>> weft.nn.HingeEmbeddingLoss()(weft.tensor([0.5, 0.5]), weft.tensor([1, -1]))
+    tensor(0.5000)
+    """
 
     def __init__(
         self,
@@ -92,7 +113,14 @@ class HingeEmbeddingLoss(_MarginLoss):
 
 
 class CosineEmbeddingLoss(_MarginLoss):
-    """`1 - cos` where the target is 1, `max(0, cos - margin)` where it is -1."""
+    """`1 - cos` where the target is 1, `max(0, cos - margin)` where it is -1.
+
+    (N, D) or (D), and targets (N) or 0-d.
+
+    >>> a, b = weft.tensor([[1.0, 0.0]]), weft.tensor([[0.0, 1.0]])
+    >>> weft.nn.CosineEmbeddingLoss()(a, b, weft.tensor([1]))
+    tensor(1.)
+    """
 
     def forward(self, input1: Tensor, input2: Tensor, target: Tensor) -> Tensor:
         return F.cosine_embedding_loss(
@@ -101,21 +129,39 @@ class CosineEmbeddingLoss(_MarginLoss):
 
 
 class SoftMarginLoss(_Loss):
-    """`log(1 + exp(-target input))`."""
+    """`log(1 + exp(-target input))`.
+
+    Input and target of one shape; 0-d, or that shape with reduction 'none'.
+
+    >>> weft.nn.SoftMarginLoss()(weft.zeros(2), weft.ones(2))
+    tensor(0.6931)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.soft_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelMarginLoss(_Loss):
-    """`multilabel_margin_loss`: every label against every class that is none."""
+    """`multilabel_margin_loss`: every label against every class that is none.
+
+    Input and target (N, C) or (C), the target int64.
+
+    >>> weft.nn.MultiLabelMarginLoss()(weft.tensor([0.5, 1.0]), weft.tensor([0, -1]))
+    tensor(0.7500)
+    """
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_margin_loss(input, target, reduction=self.reduction)
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """`multilabel_soft_margin_loss`: the mean over classes of logistic losses."""
+    """`multilabel_soft_margin_loss`: the mean over classes of logistic losses.
+
+    Input and target (N, C).
+
+    >>> weft.nn.MultiLabelSoftMarginLoss()(weft.zeros(1, 2), weft.ones(1, 2))
+    tensor(0.6931)
+    """
 
     __constants__ = ("reduction",)
 
@@ -130,6 +176,9 @@ class MultiMarginLoss(_WeightedLoss):
 
     Raises:
         ValueError: p is neither 1 nor 2, or the weight no vector.
+
+    >>> weft.nn.MultiMarginLoss()(weft.tensor([[0.5, 1.0]]), weft.tensor([0]))
+    tensor(0.7500)
     """
 
     __constants__ = ("p", "margin", "reduction")
@@ -170,6 +219,12 @@ class TripletMarginLoss(_Loss):
 
     Raises:
         ValueError: the margin is not positive.
+
+    Three tensors (N, D) or (D).
+
+    >>> a, b = weft.tensor([[0.0, 0.0]]), weft.tensor([[3.0, 4.0]])
+    >>> weft.nn.TripletMarginLoss()(a, b, a)
+    tensor(6.0000)
     """
 
     __constants__ = ("margin", "p", "eps", "swap", "reduction")
@@ -212,6 +267,12 @@ class TripletMarginWithDistanceLoss(_Loss):
 
     Raises:
         ValueError: the margin is not positive.
+
+    Three tensors (N, D), or of any shape that the distance takes.
+
+    >>> a, b = weft.tensor([[0.0, 0.0]]), weft.tensor([[3.0, 4.0]])
+    >>> weft.nn.TripletMarginWithDistanceLoss()(a, b, a)
+    tensor(6.0000)
     """
 
     __constants__ = ("margin", "swap", "reduction")
@@ -249,7 +310,13 @@ class TripletMarginWithDistanceLoss(_Loss):
 
 
 class PoissonNLLLoss(_Loss):
-    """`poisson_nll_loss`: `-log` of a Poisson density."""
+    """`poisson_nll_loss`: `-log` of a Poisson density.
+
+    Input and target broadcast; 0-d, or their shape with reduction 'none'.
+
+    >>> weft.nn.PoissonNLLLoss()(weft.zeros(2), weft.ones(2))
+    tensor(1.)
+    """
 
     __constants__ = ("log_input", "full", "eps", "reduction")
 
@@ -279,7 +346,13 @@ class PoissonNLLLoss(_Loss):
 
 
 class GaussianNLLLoss(_Loss):
-    """`gaussian_nll_loss`: `-log` of a normal density."""
+    """`gaussian_nll_loss`: `-log` of a normal density.
+
+    Input and target of one shape, `var` of it or broadcasting to it.
+
+    >>> weft.nn.GaussianNLLLoss()(weft.zeros(2), weft.ones(2), weft.ones(2))
+    tensor(0.5000)
+    """
 
     __constants__ = ("full", "eps", "reduction")
 
@@ -295,7 +368,14 @@ class GaussianNLLLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """`ctc_loss`: `-log` of the probability of target sequences over all alignments."""
+    """`ctc_loss`: `-log` of the probability of target sequences over all alignments.
+
+    Shapes are those of `ctc_loss`: log-probabilities (L, N, classes).
+
+    >>> log_probs = weft.full((2, 1, 2), 0.5).log()
+    >>> weft.nn.CTCLoss()(log_probs, weft.tensor([[1]]), [2], [1])
+    tensor(0.2877)
+    """
 
     __constants__ = ("blank", "reduction")
 

@@ -223,7 +223,15 @@ def _insert_global(table: OrderedDict[int, Hook], hook: Hook, *extra: Any) -> Re
 
 
 def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, args)` before the `forward` of every module; for tools, not models."""
+    """Call `hook(module, args)` before the `forward` of every module; for tools, not models.
+
+    >>> handle = weft.nn.modules.module.register_module_forward_pre_hook(
+    ...     lambda module, args: print(args[0].shape)
+    ... )
+    >>> _ = weft.nn.ReLU()(weft.ones(2))
+    torch.Size([2])
+    >>> handle.remove()
+    """
     return _insert_global(_global_forward_pre_hooks, hook)
 
 
@@ -269,12 +277,28 @@ def observe_results(hook: Hook) -> RemovableHandle:
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, grad_output)` before the backward of every module."""
+    """Call `hook(module, grad_output)` before the backward of every module.
+
+    >>> handle = weft.nn.modules.module.register_module_full_backward_pre_hook(
+    ...     lambda module, grad_output: print(grad_output)
+    ... )
+    >>> weft.nn.ReLU()(weft.ones(2, requires_grad=True)).sum().backward()
+    (tensor([1., 1.]),)
+    >>> handle.remove()
+    """
     return _insert_global(_global_backward_pre_hooks, hook)
 
 
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, grad_input, grad_output)` in the backward of every module."""
+    """Call `hook(module, grad_input, grad_output)` in the backward of every module.
+
+    >>> handle = weft.nn.modules.module.register_module_full_backward_hook(
+    ...     lambda module, grad_input, grad_output: print(grad_input)
+    ... )
+    >>> weft.nn.ReLU()(weft.ones(2, requires_grad=True)).sum().backward()
+    (tensor([1., 1.]),)
+    >>> handle.remove()
+    """
     return _insert_global(_global_backward_hooks, hook)
 
 
@@ -286,17 +310,42 @@ def _insert_registration(table: OrderedDict[int, Hook], hook: Hook) -> Removable
 
 
 def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, name, parameter)` when a parameter is registered; it may replace it."""
+    """Call `hook(module, name, parameter)` when a parameter is registered; it may replace it.
+
+    >>> handle = weft.nn.modules.module.register_module_parameter_registration_hook(
+    ...     lambda module, name, parameter: print(name)
+    ... )
+    >>> _ = weft.nn.Linear(1, 1)
+    weight
+    bias
+    >>> handle.remove()
+    """
     return _insert_registration(_global_parameter_registration_hooks, hook)
 
 
 def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, name, buffer)` when a buffer is registered; it may replace it."""
+    """Call `hook(module, name, buffer)` when a buffer is registered; it may replace it.
+
+    >>> handle = weft.nn.modules.module.register_module_buffer_registration_hook(
+    ...     lambda module, name, buffer: print(name)
+    ... )
+    >>> weft.nn.Module().register_buffer("mean", weft.zeros(2))
+    mean
+    >>> handle.remove()
+    """
     return _insert_registration(_global_buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` when a submodule is registered; it may replace it."""
+    """Call `hook(module, name, submodule)` when a submodule is registered; it may replace it.
+
+    >>> handle = weft.nn.modules.module.register_module_module_registration_hook(
+    ...     lambda module, name, submodule: print(name)
+    ... )
+    >>> _ = weft.nn.Sequential(weft.nn.ReLU())
+    0
+    >>> handle.remove()
+    """
     return _insert_registration(_global_module_registration_hooks, hook)
 
 

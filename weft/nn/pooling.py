@@ -120,6 +120,8 @@ class _MaxUnpool(_Pool):
 class MaxUnpool1d(_MaxUnpool):
     """Puts the results of `MaxPool1d` back where they came from, zeros elsewhere.
 
+    `(batch, channels, length)`, the batch optional, and indices of that shape.
+
     Args:
         kernel_size, stride, padding: of the pooling.
 
@@ -136,6 +138,8 @@ class MaxUnpool1d(_MaxUnpool):
 class MaxUnpool2d(_MaxUnpool):
     """Puts the results of `MaxPool2d` back where they came from, zeros elsewhere.
 
+    `(batch, channels, height, width)`, the batch optional, and indices of that shape.
+
     Args:
         kernel_size, stride, padding: of the pooling.
 
@@ -151,6 +155,8 @@ class MaxUnpool2d(_MaxUnpool):
 
 class MaxUnpool3d(_MaxUnpool):
     """Puts the results of `MaxPool3d` back where they came from, zeros elsewhere.
+
+    `(batch, channels, depth, height, width)`, the batch optional, and indices of that shape.
 
     Args:
         kernel_size, stride, padding: of the pooling.

@@ -60,7 +60,13 @@ def _projected(
 
 
 class RNNBase(Module):
-    """What RNN, GRU and LSTM share: parameters, checks, the walk over layers and directions."""
+    """What RNN, GRU and LSTM share: parameters, checks, the walk over layers and directions.
+
+    Input (L, N, input_size), or (N, L, input_size) with `batch_first`.
+
+    >>> [name for name, _ in weft.nn.RNNBase("GRU", 2, 3).named_parameters()]
+    ['weight_ih_l0', 'weight_hh_l0', 'bias_ih_l0', 'bias_hh_l0']
+    """
 
     __constants__ = (
         "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
@@ -382,6 +388,8 @@ class GRU(RNNBase):
 
     The arguments are those of `RNN` without nonlinearity.
 
+    Input (L, N, input_size), or (N, L, input_size) with `batch_first`; see `RNN`.
+
     >>> rnn = weft.nn.GRU(3, 4, batch_first=True, bidirectional=True)
     >>> output, h = rnn(weft.ones(2, 5, 3))
     >>> output.shape, h.shape
@@ -406,6 +414,8 @@ class LSTM(RNNBase):
 
     The arguments are those of `RNN` without nonlinearity, and `proj_size`: the state h is projected
     to so many units (Sak et al. 2014). The state is the pair `(h, c)`.
+
+    Input (L, N, input_size), or (N, L, input_size) with `batch_first`; see `RNN`.
 
     >>> rnn = weft.nn.LSTM(3, 4, num_layers=2)
     >>> output, (h, c) = rnn(weft.ones(5, 2, 3))  # 5 steps of 2 sequences

@@ -26,7 +26,13 @@ from weft.nn.parameter import Parameter
 
 
 class RNNCellBase(Module):
-    """Parameters and checks of a cell with a number of gates."""
+    """Parameters and checks of a cell with a number of gates.
+
+    Input (N, input_size) and state (N, hidden_size), the batch optional.
+
+    >>> weft.nn.RNNCellBase(2, 3, True, num_chunks=4).weight_ih.shape
+    torch.Size([12, 2])
+    """
 
     __constants__: tuple[str, ...] = ("input_size", "hidden_size", "bias")
     weight_ih: Tensor
@@ -116,6 +122,9 @@ class RNNCell(RNNCellBase):
     Raises:
         RuntimeError: another nonlinearity (when called), or sizes that do not agree.
         ValueError: an input or a state that is neither 1-D nor 2-D.
+
+    >>> weft.nn.RNNCell(2, 3)(weft.ones(1, 2)).shape
+    torch.Size([1, 3])
     """
 
     __constants__ = ("input_size", "hidden_size", "bias", "nonlinearity")
@@ -170,6 +179,9 @@ class GRUCell(RNNCellBase):
     Raises:
         RuntimeError: sizes that do not agree.
         ValueError: an input or a state that is neither 1-D nor 2-D.
+
+    >>> weft.nn.GRUCell(2, 3)(weft.ones(1, 2)).shape
+    torch.Size([1, 3])
     """
 
     def __init__(

@@ -15,9 +15,14 @@ from weft.nn.module import Module
 class RReLU(Module):
     """`x` where it is positive; elsewhere x times a slope, in training random (Xu et al., 2015).
 
+    Of the input's shape.
+
     Args:
         lower, upper: the range of the slope; in evaluation it is their mean.
         inplace: whether the input itself is changed.
+
+    >>> weft.nn.RReLU().eval()(weft.tensor([-24.0, 1.0]))
+    tensor([-5.5000,  1.0000])
     """
 
     __constants__ = ("lower", "upper", "inplace")

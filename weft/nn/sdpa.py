@@ -10,7 +10,11 @@ __all__ = ["SDPBackend", "sdpa_kernel"]
 
 
 class SDPBackend(IntEnum):
-    """PyTorch's kernels by name. FLASH_ATTENTION is nearest to weft's own."""
+    """PyTorch's kernels by name. FLASH_ATTENTION is nearest to weft's own.
+
+    >>> weft.nn.attention.SDPBackend.MATH.name
+    'MATH'
+    """
 
     ERROR = -1
     MATH = 0

@@ -163,6 +163,13 @@ class TransformerDecoderLayer(_Layer):
     """Self-attention, attention to a memory, and a feed-forward block.
 
     The arguments are those of TransformerEncoderLayer.
+
+    Target (T, N, d_model) and memory (S, N, d_model), or batches first with `batch_first`; the
+    result has the target's shape.
+
+    >>> layer = weft.nn.TransformerDecoderLayer(4, 2, 8)
+    >>> layer(weft.ones(3, 1, 4), weft.ones(5, 1, 4)).shape
+    torch.Size([3, 1, 4])
     """
 
     __constants__ = ("norm_first",)
@@ -238,6 +245,12 @@ class TransformerEncoder(Module):
     hides at the end of sequences, and zeros stand there before the norm, as in PyTorch.
     `enable_nested_tensor=False` has it computed; `mask_check=False` takes it for granted that it
     is the ends that are hidden.
+
+    Source (S, N, d_model), or batches first as the layer says; the result has its shape.
+
+    >>> layer = weft.nn.TransformerEncoderLayer(4, 2, 8)
+    >>> weft.nn.TransformerEncoder(layer, 2, enable_nested_tensor=False)(weft.ones(3, 1, 4)).shape
+    torch.Size([3, 1, 4])
     """
 
     __constants__ = ("norm",)
@@ -316,7 +329,15 @@ def _without_padding(x: Tensor, counts: Tensor) -> Tensor:
 
 
 class TransformerDecoder(Module):
-    """`num_layers` copies of a layer, then a norm if given."""
+    """`num_layers` copies of a layer, then a norm if given.
+
+    Target (T, N, d_model) and memory (S, N, d_model), or batches first as the layer says; the
+    result has the target's shape.
+
+    >>> layer = weft.nn.TransformerDecoderLayer(4, 2, 8)
+    >>> weft.nn.TransformerDecoder(layer, 2)(weft.ones(3, 1, 4), weft.ones(5, 1, 4)).shape
+    torch.Size([3, 1, 4])
+    """
 
     __constants__ = ("norm",)
 

@@ -16,6 +16,8 @@ class Adadelta(FusedOptimizer):
     With `g` the gradient plus `weight_decay * p`, `v` the running average of `g²` and `u` that of
     the squared steps: `d = sqrt(u + eps) / sqrt(v + eps) * g` and `p -= lr * d`.
 
+    Parameters of any shapes; the state has their shapes.
+
     Args:
         params: see `Optimizer`.
         lr: a factor of the step.

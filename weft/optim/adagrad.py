@@ -18,6 +18,8 @@ class Adagrad(FusedOptimizer):
     starts at `initial_accumulator_value`: `p -= rate * g / (sqrt(s) + eps)`, where the rate of the
     n-th step is `lr / (1 + (n - 1) * lr_decay)`.
 
+    Parameters of any shapes; the state has their shapes.
+
     Args:
         params: see `Optimizer`.
         lr: the learning rate.

@@ -18,6 +18,8 @@ class Adam(FusedOptimizer):
     With `g` the gradient plus `weight_decay * p`, `m` and `v` the running averages of `g` and
     `g²`, corrected for their start at 0: `p -= lr * m / (sqrt(v) + eps)`.
 
+    Parameters of any shapes; the state has their shapes. `lr` is a number or a 0-d tensor.
+
     Args:
         params: see `Optimizer`.
         lr: the learning rate.

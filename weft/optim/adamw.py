@@ -14,6 +14,8 @@ class AdamW(Adam):
 
     Before Adam's step, `p *= 1 - lr * weight_decay`.
 
+    Parameters of any shapes; the state has their shapes. `lr` is a number or a 0-d tensor.
+
     Args:
         params, lr, betas, eps, amsgrad: see `Adam`.
         weight_decay: the rate at which parameters shrink.

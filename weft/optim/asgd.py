@@ -18,6 +18,8 @@ class ASGD(FusedOptimizer):
     falls as `lr / (1 + lambd * lr * n) ** alpha` in the n-th step. The average of the parameters,
     from step `t0` on, is in the state as `"ax"`.
 
+    Parameters of any shapes, of a real floating dtype; the state has their shapes.
+
     Args:
         params: see `Optimizer`.
         lr: the learning rate.

@@ -25,6 +25,8 @@ class Muon(Optimizer):
     in bfloat16: all its singular values come near 1. The parameter moves by that.
     Updates agree with PyTorch's as far as products of bfloat16, summed in another order, do.
 
+    Parameters are matrices [n, m]; the state has their shapes.
+
     Args:
         params: see `Optimizer`; matrices only. Biases and embeddings go to another optimizer.
         lr: the learning rate.

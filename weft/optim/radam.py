@@ -16,6 +16,8 @@ class RAdam(FusedOptimizer):
     As Adam, times a factor that grows to 1 with the number of squares in the average. As long as
     that number is at most 5, `p -= lr * m`.
 
+    Parameters of any shapes; the state has their shapes. `lr` is a number or a 0-d tensor.
+
     Args:
         params: see `Optimizer`.
         lr: the learning rate.

@@ -17,6 +17,8 @@ class SGD(FusedOptimizer):
     (1 - dampening) * g`, starting with `g`, and the step is `p -= lr * b`, or
     `lr * (g + momentum * b)` with `nesterov`.
 
+    Parameters of any shapes; the state has their shapes. `lr` is a number or a 0-d tensor.
+
     Args:
         params: see `Optimizer`.
         lr: the learning rate.

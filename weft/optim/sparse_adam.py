@@ -17,6 +17,8 @@ class SparseAdam(Optimizer):
     A step updates the averages of the places that the gradient names, and the parameter there; the
     count of steps, by which averages are corrected, is that of the whole parameter.
 
+    Parameters of any shapes; the state has their shapes. `lr` is a number or a 0-d tensor.
+
     Args:
         params: see `Optimizer`; dense tensors.
         lr: the learning rate.

@@ -42,6 +42,10 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
     Raises:
         ValueError: `decay` is not in [0, 1].
+
+    >>> average = weft.optim.swa_utils.get_ema_avg_fn(0.5)
+    >>> average(weft.tensor([0.0]), weft.tensor([1.0]), 1)
+    tensor([0.5000])
     """
     if decay < 0.0 or decay > 1.0:
         raise ValueError(
@@ -56,7 +60,12 @@ def get_ema_avg_fn(decay: float = 0.999) -> Average:
 
 
 def get_swa_avg_fn() -> Average:
-    """The function of an equal average of all models so far, for `AveragedModel`."""
+    """The function of an equal average of all models so far, for `AveragedModel`.
+
+    >>> average = weft.optim.swa_utils.get_swa_avg_fn()
+    >>> average(weft.tensor([0.0]), weft.tensor([1.0]), 1)
+    tensor([0.5000])
+    """
 
     def average(mean: Tensor, current: Tensor, count: Any) -> Tensor:
         with weft.no_grad():
@@ -75,12 +84,24 @@ def _for_lists(average: Average) -> MultiAverage:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> MultiAverage:
-    """As `get_ema_avg_fn`, for lists of tensors, in place."""
+    """As `get_ema_avg_fn`, for lists of tensors, in place.
+
+    >>> average, averages = weft.optim.swa_utils.get_ema_multi_avg_fn(0.5), [weft.tensor([0.0])]
+    >>> average(averages, [weft.tensor([1.0])], 1)
+    >>> averages
+    [tensor([0.5000])]
+    """
     return _for_lists(get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> MultiAverage:
-    """As `get_swa_avg_fn`, for lists of tensors, in place."""
+    """As `get_swa_avg_fn`, for lists of tensors, in place.
+
+    >>> average, averages = weft.optim.swa_utils.get_swa_multi_avg_fn(), [weft.tensor([0.0])]
+    >>> average(averages, [weft.tensor([1.0])], 1)
+    >>> averages
+    [tensor([0.5000])]
+    """
     return _for_lists(get_swa_avg_fn())
 
 
@@ -97,6 +118,12 @@ class AveragedModel(Module):
 
     Raises:
         AssertionError: both functions were given.
+
+    >>> model = weft.nn.Linear(1, 1)
+    >>> averaged = weft.optim.swa_utils.AveragedModel(model)
+    >>> averaged.update_parameters(model)
+    >>> weft.equal(averaged.module.weight, model.weight)
+    True
     """
 
     n_averaged: Tensor
@@ -153,6 +180,11 @@ def update_bn(loader: Iterable[Any], model: Module, device: Any = None) -> None:
         loader: batches, or tuples whose first entry is one.
         model: its mode of training is as before afterwards.
         device: where batches are moved.
+
+    >>> model = weft.nn.BatchNorm1d(1)
+    >>> weft.optim.swa_utils.update_bn([weft.tensor([[1.0], [3.0]])], model)
+    >>> model.running_mean
+    tensor([2.])
     """
     layers = [m for m in model.modules() if hasattr(m, "reset_running_stats")]
     if not layers:
@@ -183,6 +215,16 @@ class SWALR(LRScheduler):
 
     Raises:
         ValueError: a setting out of its range; another number of rates than of groups.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0)
+    >>> schedule = weft.optim.swa_utils.SWALR(optimizer, 0.5, 2, "linear")
+    >>> for _ in range(3):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     print(schedule.get_last_lr())
+    [0.75]
+    [0.5]
+    [0.5]
     """
 
     def __init__(

@@ -47,7 +47,13 @@ class Interval:
 
 @dataclass
 class FunctionEventAvg:
-    """The sum over the events of one key."""
+    """The sum over the events of one key.
+
+    >>> with weft.profiler.profile() as prof:
+    ...     _ = weft.ones(2) + 1
+    >>> [event.count for event in prof.key_averages() if event.key == "aten::add"]
+    []
+    """
 
     key: str
     count: int = 0
@@ -100,7 +106,13 @@ class FunctionEventAvg:
 
 @dataclass
 class FunctionEvent(FunctionEventAvg):
-    """One event."""
+    """One event.
+
+    >>> with weft.profiler.profile() as prof:
+    ...     _ = weft.ones(2) + 1
+    >>> any(event.name == "aten::add" for event in prof.events())
+    False
+    """
 
     start: float = 0.0  #: microseconds since the profile began
     id: int = 0  #: of `profile.graph`
@@ -315,7 +327,13 @@ def events_of(columns: Columns, shapes: bool, stack: bool, flops: bool) -> list[
 
 
 class EventList(list[Any]):
-    """Events or their sums, with a table."""
+    """Events or their sums, with a table.
+
+    >>> with weft.profiler.profile() as prof:
+    ...     _ = weft.ones(2) + 1
+    >>> isinstance(prof.key_averages(), weft.profiler.EventList)
+    True
+    """
 
     def __init__(
         self, of: Iterable[Any] = (), *, profile_memory: bool = False, with_flops: bool = False,

@@ -22,7 +22,11 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class ProfilerActivity(Enum):
-    """What a profile may look at; here the CPU is."""
+    """What a profile may look at; here the CPU is.
+
+    >>> weft.profiler.ProfilerActivity.CPU.name
+    'CPU'
+    """
 
     CPU = 0
     CUDA = 2
@@ -39,7 +43,11 @@ def supported_activities() -> set[ProfilerActivity]:
 
 
 def kineto_available() -> bool:
-    """True: `profile` has the interface that PyTorch has by its library of that name."""
+    """True: `profile` has the interface that PyTorch has by its library of that name.
+
+    >>> weft.profiler.kineto_available()
+    True
+    """
     return True
 
 

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
 
 
 class ProfilerAction(Enum):
-    """What a profile does in a step."""
+    """What a profile does in a step.
+
+    >>> weft.profiler.schedule(wait=1, warmup=1, active=1)(0)
+    <ProfilerAction.NONE: 0>
+    """
 
     NONE = 0
     WARMUP = 1
@@ -88,6 +92,14 @@ def tensorboard_trace_handler(
 
     Raises:
         RuntimeError: when the handler is called, if the folder cannot be made.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> handler = weft.profiler.tensorboard_trace_handler(folder)
+    >>> with weft.profiler.profile(on_trace_ready=handler):
+    ...     _ = weft.ones(2) + 1
+    >>> len(os.listdir(folder))
+    1
     """
 
     def write(of: profile) -> None:

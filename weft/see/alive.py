@@ -188,6 +188,8 @@ def why_alive(target: Tensor | Node) -> str:
     Raises:
         TypeError: neither a tensor nor a node.
 
+    A tensor of any shape.
+
     >>> def train():
     ...     total = 0
     ...     for _ in range(3):

@@ -56,7 +56,13 @@ def exponential(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`exp(-|n - center| / tau)`; a symmetric window has its center in the middle."""
+    """`exp(-|n - center| / tau)`; a symmetric window has its center in the middle.
+
+    The result is [M].
+
+    >>> weft.signal.windows.exponential(3)
+    tensor([0.3679, 1.0000, 0.3679])
+    """
     dtype = _dtype("exponential", M, dtype, layout, device)
     if tau <= 0:
         raise ValueError(f"[exponential] expected tau above 0, got {tau}")
@@ -78,7 +84,13 @@ def cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`sin(pi (n + 1/2) / M)`."""
+    """`sin(pi (n + 1/2) / M)`.
+
+    The result is [M].
+
+    >>> weft.signal.windows.cosine(3)
+    tensor([0.5000, 1.0000, 0.5000])
+    """
     dtype = _dtype("cosine", M, dtype, layout, device)
     if M == 0:
         return weft.empty(0, dtype=dtype, requires_grad=requires_grad, device=device)
@@ -96,7 +108,13 @@ def gaussian(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`exp(-(n / std)^2 / 2)`, n from the middle."""
+    """`exp(-(n / std)^2 / 2)`, n from the middle.
+
+    The result is [M].
+
+    >>> weft.signal.windows.gaussian(3)
+    tensor([0.6065, 1.0000, 0.6065])
+    """
     dtype = _dtype("gaussian", M, dtype, layout, device)
     if std <= 0:
         raise ValueError(f"[gaussian] expected std above 0, got {std}")
@@ -117,7 +135,13 @@ def kaiser(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`I0(beta sqrt(1 - x^2)) / I0(beta)`, x from -1 to 1; Bessel functions by NumPy."""
+    """`I0(beta sqrt(1 - x^2)) / I0(beta)`, x from -1 to 1; Bessel functions by NumPy.
+
+    The result is [M].
+
+    >>> weft.signal.windows.kaiser(3)
+    tensor([5.2773e-05, 1.0000e+00, 5.2773e-05])
+    """
     import numpy as np
 
     dtype = _dtype("kaiser", M, dtype, layout, device)
@@ -142,7 +166,13 @@ def general_cosine(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """`sum of (-1)^i a[i] cos(2 pi i n / (M - 1))`. Raises TypeError or ValueError for a bad a."""
+    """`sum of (-1)^i a[i] cos(2 pi i n / (M - 1))`. Raises TypeError or ValueError for a bad a.
+
+    The result is [M].
+
+    >>> weft.signal.windows.general_cosine(3, a=[0.5, 0.5])
+    tensor([0., 1., 0.])
+    """
     dtype = _dtype("general_cosine", M, dtype, layout, device)
     if not isinstance(a, (list, tuple)):
         raise TypeError("[general_cosine] expected coefficients in a list/tuple, got another type")
@@ -159,27 +189,57 @@ def general_cosine(
 
 
 def general_hamming(M: int, *, alpha: float = 0.54, sym: bool = True, **options: Any) -> Tensor:
-    """`alpha - (1 - alpha) cos(2 pi n / (M - 1))`."""
+    """`alpha - (1 - alpha) cos(2 pi n / (M - 1))`.
+
+    The result is [M].
+
+    >>> weft.signal.windows.general_hamming(3)
+    tensor([0.0800, 1.0000, 0.0800])
+    """
     return general_cosine(M, a=[alpha, 1.0 - alpha], sym=sym, **options)
 
 
 def hamming(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """`general_hamming` with 0.54."""
+    """`general_hamming` with 0.54.
+
+    The result is [M].
+
+    >>> weft.signal.windows.hamming(3)
+    tensor([0.0800, 1.0000, 0.0800])
+    """
     return general_hamming(M, sym=sym, **options)
 
 
 def hann(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """`general_hamming` with 0.5."""
+    """`general_hamming` with 0.5.
+
+    The result is [M].
+
+    >>> weft.signal.windows.hann(3)
+    tensor([0., 1., 0.])
+    """
     return general_hamming(M, alpha=0.5, sym=sym, **options)
 
 
 def blackman(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """`general_cosine` with 0.42, 0.5 and 0.08."""
+    """`general_cosine` with 0.42, 0.5 and 0.08.
+
+    The result is [M].
+
+    >>> weft.signal.windows.blackman(5).shape
+    torch.Size([5])
+    """
     return general_cosine(M, a=[0.42, 0.5, 0.08], sym=sym, **options)
 
 
 def nuttall(M: int, *, sym: bool = True, **options: Any) -> Tensor:
-    """`general_cosine` with Nuttall's four coefficients."""
+    """`general_cosine` with Nuttall's four coefficients.
+
+    The result is [M].
+
+    >>> weft.signal.windows.nuttall(5).shape
+    torch.Size([5])
+    """
     return general_cosine(M, a=[0.3635819, 0.4891775, 0.1365995, 0.0106411], sym=sym, **options)
 
 
@@ -192,7 +252,13 @@ def bartlett(
     device: Any = None,
     requires_grad: bool = False,
 ) -> Tensor:
-    """A triangle: `1 - |2 n / (M - 1) - 1|`."""
+    """A triangle: `1 - |2 n / (M - 1) - 1|`.
+
+    The result is [M].
+
+    >>> weft.signal.windows.bartlett(3)
+    tensor([0., 1., 0.])
+    """
     dtype = _dtype("bartlett", M, dtype, layout, device)
     if M <= 1:
         return weft.ones(M, dtype=dtype, requires_grad=requires_grad, device=device)

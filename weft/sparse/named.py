@@ -51,7 +51,14 @@ def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any 
 
 
 def spmm(input: Tensor, mat2: Tensor) -> Any:
-    """`mm` by its older name."""
+    """`mm` by its older name.
+
+    [n, m] @ [m, k] give [n, k].
+
+    >>> weft.spmm(weft.eye(2).to_sparse(), weft.ones(2, 2))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
     return weft.mm(input, mat2)
 
 
@@ -60,6 +67,12 @@ def hspmm(mat1: Tensor, mat2: Tensor, *, out: Any = None) -> Any:
 
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
+
+    [n, m] @ [m, k] give [n, k].
+
+    >>> weft.hspmm(weft.eye(2).to_sparse(), weft.ones(2, 2)).to_dense()
+    tensor([[1., 1.],
+            [1., 1.]])
     """
     return products.hspmm(mat1, mat2, out=out)
 
@@ -69,12 +82,25 @@ def smm(input: Tensor, mat: Tensor) -> Any:
 
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
+
+    [n, m] @ [m, k] give [n, k].
+
+    >>> weft.smm(weft.eye(2).to_sparse(), weft.ones(2, 2)).to_dense()
+    tensor([[1., 1.],
+            [1., 1.]])
     """
     return products.smm(input, mat)
 
 
 def saddmm(input: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
-    """`addmm` by its older name."""
+    """`addmm` by its older name.
+
+    [n, k] and [n, m] @ [m, k] give [n, k].
+
+    >>> weft.saddmm(weft.ones(2, 2), weft.eye(2).to_sparse(), weft.ones(2, 2))
+    tensor([[2., 2.],
+            [2., 2.]])
+    """
     return weft.addmm(input, mat1, mat2, beta=beta, alpha=alpha)
 
 

@@ -32,17 +32,31 @@ zeta = _C.ops.special_zeta
 
 
 def softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """exp(input), divided by its sum along `dim`."""
+    """exp(input), divided by its sum along `dim`.
+
+    Of the input's shape.
+
+    >>> weft.special.softmax(weft.zeros(2), 0)
+    tensor([0.5000, 0.5000])
+    """
     return weft.softmax(input, dim, dtype=dtype)
 
 
 def log_softmax(input: Tensor, dim: int, *, dtype: Any = None) -> Tensor:
-    """The logarithm of `softmax`."""
+    """The logarithm of `softmax`.
+
+    Of the input's shape.
+
+    >>> weft.special.log_softmax(weft.zeros(2), 0)
+    tensor([-0.6931, -0.6931])
+    """
     return weft.log_softmax(input, dim, dtype=dtype)
 
 
 def polygamma(n: int, input: Tensor, *, out: Tensor | None = None) -> Tensor:
     """The n-th derivative of `digamma`. RuntimeError for a negative n.
+
+    Of the input's shape.
 
     >>> weft.polygamma(1, weft.tensor([1.]))
     tensor([1.6449])

@@ -52,6 +52,8 @@ def pointwise(
     """The elementwise op `name` of tensors and numbers: promotion, broadcasting and `out=`."""
 
     def decorate(forward: Callable[..., Any]) -> Callable[..., Any]:
+        first, _, rest = (forward.__doc__ or "").partition("\n\n")
+        forward.__doc__ = f"{first}\n\n    Elementwise: operands broadcast.\n\n{rest}"
         names = forward.__code__.co_varnames[: forward.__code__.co_argcount]
         operands = ", ".join("Tensor " + n for n in names)
         who = name.replace("special_", "special.")

@@ -98,49 +98,81 @@ def chebyshev_polynomial_t(input: Any, n: Any) -> Any:
 
 @pointwise("special_chebyshev_polynomial_u", samples=_SAMPLES)
 def chebyshev_polynomial_u(input: Any, n: Any) -> Any:
-    """Chebyshev's of the second kind."""
+    """Chebyshev's of the second kind.
+
+    >>> weft.special.chebyshev_polynomial_u(weft.tensor([0.5]), 2)
+    tensor([0.])
+    """
     return _second_kind(input, n)
 
 
 @pointwise("special_chebyshev_polynomial_v", samples=_SAMPLES)
 def chebyshev_polynomial_v(input: Any, n: Any) -> Any:
-    """Chebyshev's of the third kind."""
+    """Chebyshev's of the third kind.
+
+    >>> weft.special.chebyshev_polynomial_v(weft.tensor([0.5]), 2)
+    tensor([-1.])
+    """
     return _third_kind(input, n)
 
 
 @pointwise("special_chebyshev_polynomial_w", samples=_SAMPLES)
 def chebyshev_polynomial_w(input: Any, n: Any) -> Any:
-    """Chebyshev's of the fourth kind."""
+    """Chebyshev's of the fourth kind.
+
+    >>> weft.special.chebyshev_polynomial_w(weft.tensor([0.5]), 2)
+    tensor([1.])
+    """
     return _fourth_kind(input, n)
 
 
 @pointwise("special_shifted_chebyshev_polynomial_t", samples=_SAMPLES)
 def shifted_chebyshev_polynomial_t(input: Any, n: Any) -> Any:
-    """chebyshev_polynomial_t(2 input - 1, n)."""
+    """chebyshev_polynomial_t(2 input - 1, n).
+
+    >>> weft.special.shifted_chebyshev_polynomial_t(weft.tensor([0.5]), 2)
+    tensor([-1.])
+    """
     return _first_kind(2 * input - 1, n)
 
 
 @pointwise("special_shifted_chebyshev_polynomial_u", samples=_SAMPLES)
 def shifted_chebyshev_polynomial_u(input: Any, n: Any) -> Any:
-    """chebyshev_polynomial_u(2 input - 1, n)."""
+    """chebyshev_polynomial_u(2 input - 1, n).
+
+    >>> weft.special.shifted_chebyshev_polynomial_u(weft.tensor([0.5]), 2)
+    tensor([-1.])
+    """
     return _second_kind(2 * input - 1, n)
 
 
 @pointwise("special_shifted_chebyshev_polynomial_v", samples=_SAMPLES)
 def shifted_chebyshev_polynomial_v(input: Any, n: Any) -> Any:
-    """chebyshev_polynomial_v(2 input - 1, n)."""
+    """chebyshev_polynomial_v(2 input - 1, n).
+
+    >>> weft.special.shifted_chebyshev_polynomial_v(weft.tensor([0.5]), 2)
+    tensor([-1.])
+    """
     return _third_kind(2 * input - 1, n)
 
 
 @pointwise("special_shifted_chebyshev_polynomial_w", samples=_SAMPLES)
 def shifted_chebyshev_polynomial_w(input: Any, n: Any) -> Any:
-    """chebyshev_polynomial_w(2 input - 1, n)."""
+    """chebyshev_polynomial_w(2 input - 1, n).
+
+    >>> weft.special.shifted_chebyshev_polynomial_w(weft.tensor([0.5]), 2)
+    tensor([-1.])
+    """
     return _fourth_kind(2 * input - 1, n)
 
 
 @pointwise("special_hermite_polynomial_h", samples=_SAMPLES)
 def hermite_polynomial_h(input: Any, n: Any) -> Any:
-    """Hermite's, the physicist's."""
+    """Hermite's, the physicist's.
+
+    >>> weft.special.hermite_polynomial_h(weft.tensor([0.5]), 2)
+    tensor([-1.])
+    """
     return _recurrence(
         input, n, lambda x: 2 * x, lambda k, x, now, before: 2 * (x * now - k * before)
     )
@@ -148,13 +180,21 @@ def hermite_polynomial_h(input: Any, n: Any) -> Any:
 
 @pointwise("special_hermite_polynomial_he", samples=_SAMPLES)
 def hermite_polynomial_he(input: Any, n: Any) -> Any:
-    """Hermite's, the probabilist's."""
+    """Hermite's, the probabilist's.
+
+    >>> weft.special.hermite_polynomial_he(weft.tensor([0.5]), 2)
+    tensor([-0.7500])
+    """
     return _recurrence(input, n, lambda x: x, lambda k, x, now, before: x * now - k * before)
 
 
 @pointwise("special_laguerre_polynomial_l", samples=_SAMPLES)
 def laguerre_polynomial_l(input: Any, n: Any) -> Any:
-    """Laguerre's."""
+    """Laguerre's.
+
+    >>> weft.special.laguerre_polynomial_l(weft.tensor([0.5]), 2)
+    tensor([0.1250])
+    """
     return _recurrence(
         input, n, lambda x: 1 - x,
         lambda k, x, now, before: ((2 * k + 1 - x) * now - k * before) / (k + 1),
@@ -163,7 +203,11 @@ def laguerre_polynomial_l(input: Any, n: Any) -> Any:
 
 @pointwise("special_legendre_polynomial_p", samples=_SAMPLES)
 def legendre_polynomial_p(input: Any, n: Any) -> Any:
-    """Legendre's."""
+    """Legendre's.
+
+    >>> weft.special.legendre_polynomial_p(weft.tensor([0.5]), 2)
+    tensor([-0.1250])
+    """
     return _recurrence(
         input, n, lambda x: x,
         lambda k, x, now, before: ((2 * k + 1) * x * now - k * before) / (k + 1),

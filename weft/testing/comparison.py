@@ -305,7 +305,10 @@ def assert_allclose(
     equal_nan: bool = True,
     msg: Any = "",
 ) -> None:
-    """`assert_close` under its older name: dtypes may differ, and nan is close to nan."""
+    """`assert_close` under its older name: dtypes may differ, and nan is close to nan.
+
+    >>> weft.testing.assert_allclose(weft.ones(2), weft.ones(2, dtype=weft.float64))
+    """
     assert_close(
         _as_tensor(actual) if isinstance(actual, Tensor) else weft.as_tensor(actual),
         weft.as_tensor(expected), rtol=rtol, atol=atol, equal_nan=equal_nan, check_dtype=False,

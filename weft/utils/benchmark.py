@@ -45,7 +45,11 @@ def trim_sigfig(x: float, n: int) -> float:
 
 @dataclass(frozen=True)
 class TaskSpec:
-    """What a `Timer` runs, and what `Compare` sorts it by."""
+    """What a `Timer` runs, and what `Compare` sorts it by.
+
+    >>> weft.utils.benchmark.Timer("1 + 1", label="sum").timeit(1).task_spec.label
+    'sum'
+    """
 
     stmt: str
     setup: str

@@ -34,7 +34,10 @@ class _Stop(BaseException):
 
 
 def noop_context_fn() -> tuple[Any, Any]:
-    """The contexts in which forward and recomputation run by default: none."""
+    """The contexts in which forward and recomputation run by default: none.
+
+    >>> forward, recomputation = weft.utils.checkpoint.noop_context_fn()
+    """
     return contextlib.nullcontext(), contextlib.nullcontext()
 
 
@@ -43,7 +46,12 @@ _early_stop: ContextVar[bool | None] = ContextVar("_early_stop", default=None)
 
 @contextlib.contextmanager
 def set_checkpoint_early_stop(enable: bool) -> Iterator[None]:
-    """Whether checkpoints made in this scope stop recomputing once they have what they need."""
+    """Whether checkpoints made in this scope stop recomputing once they have what they need.
+
+    >>> with weft.utils.checkpoint.set_checkpoint_early_stop(False):
+    ...     weft.utils.checkpoint.checkpoint(weft.exp, weft.zeros(1), use_reentrant=False)
+    tensor([1.])
+    """
     outside = _early_stop.set(enable)
     try:
         yield

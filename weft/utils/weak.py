@@ -13,7 +13,12 @@ __all__ = ["TensorWeakRef", "WeakIdKeyDictionary", "WeakIdRef", "WeakTensorKeyDi
 
 
 class WeakIdRef(weakref.ref[Any]):
-    """A weak reference that is equal to another of the same object, and hashes by identity."""
+    """A weak reference that is equal to another of the same object, and hashes by identity.
+
+    >>> t = weft.ones(1)
+    >>> weft.utils.weak.WeakIdRef(t)() is t
+    True
+    """
 
     __slots__ = ("_id",)
 
@@ -111,6 +116,8 @@ WeakTensorKeyDictionary = WeakIdKeyDictionary
 
 class TensorWeakRef:
     """A weak reference to a tensor.
+
+    A tensor of any shape.
 
     >>> x = weft.ones(2)
     >>> held = TensorWeakRef(x)

@@ -46,7 +46,13 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: dict[str, Any] | None = None,
 ) -> Any:
-    """`module(*inputs)`: there are no devices to share the batch among."""
+    """`module(*inputs)`: there are no devices to share the batch among.
+
+    Shapes are those of the module.
+
+    >>> weft.nn.parallel.data_parallel(weft.nn.ReLU(), weft.tensor([-1.0, 1.0]))
+    tensor([0., 1.])
+    """
     for device in [*(device_ids or ()), output_device]:
         expect_cpu(device)
     inputs = inputs if isinstance(inputs, tuple) else (inputs,)

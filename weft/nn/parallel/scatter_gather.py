@@ -19,9 +19,14 @@ def _is_tuple(value: Any) -> bool:
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
     """A list of what each device gets: parts of each tensor along `dim`, all of what is none.
 
+    [n, *] gives a tensor per device, with `dim` 0 [ceil(n / devices), *] or fewer rows.
+
     Args:
         inputs: tensors, and tuples, lists and dicts of them.
         target_gpus: the devices, of which each has to be the CPU.
+
+    >>> weft.nn.parallel.scatter(weft.ones(2), ["cpu"])
+    [tensor([1., 1.])]
     """
     for device in target_gpus:
         expect_cpu(device)
@@ -58,6 +63,11 @@ def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
     """One result of those of the devices: tensors behind one another along `dim`.
 
     Raises: ValueError for dicts of unlike keys.
+
+    Tensors [n, *], [m, *], ... give [n + m + ..., *] with `dim` 0.
+
+    >>> weft.nn.parallel.gather([weft.ones(1), weft.zeros(1)], "cpu")
+    tensor([1., 0.])
     """
     expect_cpu(target_device)
 

@@ -24,6 +24,8 @@ def clip_grad_norm_(
 ) -> Tensor:
     """Scale all gradients by one factor so that their norm together is at most `max_norm`.
 
+    Gradients of any shapes; the norm is 0-d.
+
     Args:
         parameters: one tensor or several; those without a gradient do not count.
         max_norm: the greatest norm allowed.
@@ -56,7 +58,13 @@ def get_total_norm(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Return the norm of all tensors as if they were one vector; arguments as above."""
+    """Return the norm of all tensors as if they were one vector; arguments as above.
+
+    A 0-d tensor.
+
+    >>> weft.nn.utils.get_total_norm([weft.tensor([3.0]), weft.tensor([4.0])])
+    tensor(5.)
+    """
     tensors = [tensors] if isinstance(tensors, Tensor) else list(tensors)
     norm_type = float(norm_type)
     if not tensors:
@@ -77,7 +85,16 @@ def get_total_norm(
 def clip_grads_with_norm_(
     parameters: Tensors, max_norm: float, total_norm: Tensor, foreach: bool | None = None
 ) -> None:
-    """Scale all gradients as `clip_grad_norm_` does when their norm is known already."""
+    """Scale all gradients as `clip_grad_norm_` does when their norm is known already.
+
+    Gradients of any shapes, the norm 0-d.
+
+    >>> w = weft.nn.Parameter(weft.ones(2))
+    >>> (3 * w).sum().backward()
+    >>> weft.nn.utils.clip_grads_with_norm_(w, 1.0, weft.tensor(6.0))
+    >>> w.grad
+    tensor([0.5000, 0.5000])
+    """
     _scale(_grads(parameters), float(max_norm), total_norm)
 
 
@@ -88,6 +105,12 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
         parameters: one tensor or several; those without a gradient do not count.
         clip_value: the greatest magnitude allowed.
         foreach: a hint for speed in PyTorch, without meaning here.
+
+    >>> w = weft.nn.Parameter(weft.ones(2))
+    >>> (3 * w).sum().backward()
+    >>> weft.nn.utils.clip_grad_value_(w, 1)
+    >>> w.grad
+    tensor([1., 1.])
     """
     clip_value = float(clip_value)
     with weft.no_grad():
@@ -96,7 +119,15 @@ def clip_grad_value_(parameters: Tensors, clip_value: float, foreach: bool | Non
 
 
 def clip_grad_norm(*args: Any, **kwargs: Any) -> Tensor:
-    """The older name of `clip_grad_norm_`."""
+    """The older name of `clip_grad_norm_`.
+
+    Gradients of any shapes; the norm is 0-d.
+
+    >>> w = weft.nn.Parameter(weft.ones(1))
+    >>> (3 * w).sum().backward()
+    >>> weft.nn.utils.clip_grad_norm(w, 1)
+    tensor(3.)
+    """
     warn(
         "`weft.nn.utils.clip_grad_norm` is now deprecated in favor of "
         "`weft.nn.utils.clip_grad_norm_`.",

@@ -39,7 +39,19 @@ def fuse_conv_bn_weights(
     bn_b: Tensor | None,
     transpose: bool = False,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a convolution that also does the batch norm behind it."""
+    """Weight and bias of a convolution that also does the batch norm behind it.
+
+    The weight [out, in / groups, *], the others [out]; the results have the shapes of weight and
+    bias.
+
+    >>> one = weft.ones(1)
+    >>> w, b = weft.nn.utils.fuse_conv_bn_weights(
+    ...     weft.ones(1, 1, 1), None, one, one, 0.0, 2 * one, one
+    ... )
+    >>> w.flatten(), b
+    (tensor([2.]), Parameter containing:
+    tensor([-1.]))
+    """
     return _fused(conv_w, conv_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, int(transpose))
 
 
@@ -52,7 +64,19 @@ def fuse_linear_bn_weights(
     bn_w: Tensor,
     bn_b: Tensor,
 ) -> tuple[Parameter, Parameter]:
-    """Weight and bias of a linear layer that also does the batch norm behind it."""
+    """Weight and bias of a linear layer that also does the batch norm behind it.
+
+    The weight [out, in], the others [out]; the results have the shapes of weight and bias.
+
+    >>> one = weft.ones(1)
+    >>> w, b = weft.nn.utils.fuse_linear_bn_weights(
+    ...     weft.ones(1, 1), None, one, one, 0.0, 2 * one, one
+    ... )
+    >>> w, b
+    (Parameter containing:
+    tensor([[2.]]), Parameter containing:
+    tensor([-1.]))
+    """
     return _fused(linear_w, linear_b, bn_rm, bn_rv, bn_eps, bn_w, bn_b, 0)
 
 
@@ -65,6 +89,8 @@ def _expect_evaluation(who: str, *modules: Any) -> None:
 
 def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
     """A copy of `conv` that also does the batch norm `bn`; both in evaluation.
+
+    Weights have the shapes that they have.
 
     >>> conv, bn = weft.nn.Conv1d(2, 3, 1).eval(), weft.nn.BatchNorm1d(3).eval()
     >>> weft.nn.utils.fuse_conv_bn_eval(conv, bn)
@@ -79,7 +105,15 @@ def fuse_conv_bn_eval(conv: Any, bn: Any, transpose: bool = False) -> Any:
 
 
 def fuse_linear_bn_eval(linear: Any, bn: Any) -> Any:
-    """A copy of `linear` that also does the batch norm `bn`; both in evaluation."""
+    """A copy of `linear` that also does the batch norm `bn`; both in evaluation.
+
+    Weights have the shapes that they have.
+
+    >>> linear, bn = weft.nn.Linear(2, 3).eval(), weft.nn.BatchNorm1d(3).eval()
+    >>> x = weft.ones(1, 2)
+    >>> weft.allclose(weft.nn.utils.fuse_linear_bn_eval(linear, bn)(x), bn(linear(x)))
+    True
+    """
     _expect_evaluation("fuse_linear_bn_eval", linear, bn)
     if linear.out_features != bn.num_features and bn.num_features != 1:
         raise AssertionError(

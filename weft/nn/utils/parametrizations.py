@@ -112,6 +112,10 @@ def spectral_norm(
     Raises:
         ValueError: no such parameter, or no iterations.
         IndexError: no such dimension.
+
+    >>> layer = weft.nn.utils.parametrizations.spectral_norm(weft.nn.Linear(2, 2))
+    >>> layer.weight.shape
+    torch.Size([2, 2])
     """
     weight = getattr(module, name, None)
     if not isinstance(weight, Tensor):

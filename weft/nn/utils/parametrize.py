@@ -41,7 +41,13 @@ _cache: ContextVar[dict[tuple[int, str], Tensor] | None] = ContextVar("_cache", 
 
 @contextmanager
 def cached() -> Iterator[None]:
-    """Within it a parametrized tensor is computed once, at its first reading."""
+    """Within it a parametrized tensor is computed once, at its first reading.
+
+    >>> layer = weft.nn.utils.parametrizations.weight_norm(weft.nn.Linear(2, 2))
+    >>> with weft.nn.utils.parametrize.cached():
+    ...     layer.weight is layer.weight
+    True
+    """
     if _cache.get() is not None:
         yield
         return
@@ -65,6 +71,13 @@ class ParametrizationList(ModuleList):
 
     Raises:
         ValueError: a parametrization that changes the dtype or the shape.
+
+    >>> class Doubled(weft.nn.Module):
+    ...     def forward(self, x):
+    ...         return 2 * x
+    >>> w = weft.nn.Parameter(weft.ones(2))
+    >>> weft.nn.utils.parametrize.ParametrizationList([Doubled()], w)()
+    tensor([2., 2.], grad_fn=<MulBackward0>)
     """
 
     original: Tensor
@@ -244,6 +257,14 @@ def register_parametrization(
 
     Raises:
         ValueError: no such tensor, or another shape or dtype.
+
+    >>> class Symmetric(weft.nn.Module):
+    ...     def forward(self, x):
+    ...         return x + x.T
+    >>> layer = weft.nn.Linear(2, 2)
+    >>> _ = weft.nn.utils.parametrize.register_parametrization(layer, "weight", Symmetric())
+    >>> weft.equal(layer.weight, layer.weight.T)
+    True
     """
     parametrization.train(module.training)
     if is_parametrized(module, tensor_name):
@@ -282,7 +303,11 @@ def register_parametrization(
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether a module has parametrizations, or one of this tensor."""
+    """Whether a module has parametrizations, or one of this tensor.
+
+    >>> weft.nn.utils.parametrize.is_parametrized(weft.nn.Linear(2, 2))
+    False
+    """
     parametrizations = module._modules.get("parametrizations")
     if not isinstance(parametrizations, ModuleDict):
         return False
@@ -302,6 +327,11 @@ def remove_parametrizations(
 
     Raises:
         ValueError: it is not parametrized, or there are several originals to go back to.
+
+    >>> layer = weft.nn.utils.parametrizations.weight_norm(weft.nn.Linear(2, 2))
+    >>> _ = weft.nn.utils.parametrize.remove_parametrizations(layer, "weight")
+    >>> type(layer.weight).__name__
+    'Parameter'
     """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"Module {module} does not have a parametrization on {tensor_name}")
@@ -333,7 +363,12 @@ def remove_parametrizations(
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class of a module without that of its parametrizations."""
+    """The class of a module without that of its parametrizations.
+
+    >>> layer = weft.nn.utils.parametrizations.weight_norm(weft.nn.Linear(2, 2))
+    >>> weft.nn.utils.parametrize.type_before_parametrizations(layer).__name__
+    'Linear'
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
@@ -348,6 +383,12 @@ def transfer_parametrizations_and_params(
         tensor_name: only those of this tensor.
 
     Returns: `to_module`.
+
+    >>> layer = weft.nn.utils.parametrizations.weight_norm(weft.nn.Linear(2, 2))
+    >>> other = weft.nn.Linear(2, 2)
+    >>> _ = weft.nn.utils.parametrize.transfer_parametrizations_and_params(layer, other)
+    >>> weft.equal(layer.weight, other.weight)
+    True
     """
     if not is_parametrized(from_module):
         return to_module

@@ -45,6 +45,19 @@ class BasePruningMethod:
 
     A subclass sets `PRUNING_TYPE` (`"unstructured"`, `"structured"` or `"global"`) and defines
     `compute_mask(t, default_mask)`: the mask of `t`, zero where `default_mask` is.
+
+    A mask has the shape of the parameter, 1 where an entry stays and 0 elsewhere.
+
+    >>> class EveryOther(weft.nn.utils.prune.BasePruningMethod):
+    ...     PRUNING_TYPE = "unstructured"
+    ...     def compute_mask(self, t, default_mask):
+    ...         mask = default_mask.clone()
+    ...         mask.view(-1)[::2] = 0
+    ...         return mask
+    >>> layer = weft.nn.Linear(2, 1)
+    >>> _ = EveryOther.apply(layer, "weight")
+    >>> layer.weight_mask
+    tensor([[0., 1.]])
     """
 
     PRUNING_TYPE: str
@@ -141,7 +154,16 @@ class BasePruningMethod:
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods on one parameter: each prunes what those before have left."""
+    """Several methods on one parameter: each prunes what those before have left.
+
+    Masks have the shape of the parameter.
+
+    >>> layer = weft.nn.Linear(3, 1)
+    >>> for _ in range(2):
+    ...     _ = weft.nn.utils.prune.l1_unstructured(layer, "weight", 1)
+    >>> int(layer.weight_mask.sum())
+    1
+    """
 
     def __init__(self, *args: Any) -> None:
         self._pruning_methods: list[BasePruningMethod] = []
@@ -197,7 +219,15 @@ class PruningContainer(BasePruningMethod):
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, but makes the mask."""
+    """Prunes nothing, but makes the mask.
+
+    The mask has the shape of the parameter.
+
+    >>> layer = weft.nn.Linear(2, 1)
+    >>> _ = weft.nn.utils.prune.Identity.apply(layer, "weight")
+    >>> layer.weight_mask
+    tensor([[1., 1.]])
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -241,8 +271,13 @@ class _ByScore(_ByAmount):
 class RandomUnstructured(_ByScore):
     """Prunes entries at random.
 
+    The mask has the shape of the parameter.
+
     Args:
         amount: how many, or which share.
+
+    >>> weft.nn.utils.prune.RandomUnstructured(2).prune(weft.ones(6)).sum()
+    tensor(4.)
     """
 
     def _scores(self, t: Tensor) -> Tensor:
@@ -252,8 +287,13 @@ class RandomUnstructured(_ByScore):
 class L1Unstructured(_ByScore):
     """Prunes the entries of least magnitude.
 
+    The mask has the shape of the parameter.
+
     Args:
         amount: how many, or which share.
+
+    >>> weft.nn.utils.prune.L1Unstructured(1).prune(weft.tensor([3.0, 1.0, 2.0]))
+    tensor([3., 0., 2.])
     """
 
     def _scores(self, t: Tensor) -> Tensor:
@@ -295,6 +335,9 @@ class RandomStructured(_ByChannel):
     Args:
         amount: how many, or which share.
         dim: the dimension of the channels.
+
+    >>> weft.nn.utils.prune.RandomStructured(1, dim=0).prune(weft.ones(2, 3)).sum()
+    tensor(3.)
     """
 
     def _scores(self, t: Tensor, dim: int) -> Tensor:
@@ -308,6 +351,10 @@ class LnStructured(_ByChannel):
         amount: how many, or which share.
         n: the order of the norm.
         dim: the dimension of the channels.
+
+    >>> weft.nn.utils.prune.LnStructured(1, 2, dim=0).prune(weft.tensor([[3.0, 3.0], [1.0, 1.0]]))
+    tensor([[3., 3.],
+            [0., 0.]])
     """
 
     def __init__(self, amount: float, n: Any, dim: int = -1) -> None:
@@ -320,7 +367,15 @@ class LnStructured(_ByChannel):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes by a given mask."""
+    """Prunes by a given mask.
+
+    The mask has the shape of the parameter.
+
+    >>> layer = weft.nn.Linear(2, 1)
+    >>> _ = weft.nn.utils.prune.CustomFromMask.apply(layer, "weight", weft.tensor([[0, 1]]))
+    >>> layer.weight_mask
+    tensor([[0., 1.]])
+    """
 
     PRUNING_TYPE = "global"
 
@@ -334,13 +389,23 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Module, name: str) -> Module:
-    """Give a parameter a mask of ones. Returns `module`."""
+    """Give a parameter a mask of ones. Returns `module`.
+
+    >>> layer = weft.nn.utils.prune.identity(weft.nn.Linear(2, 1), "weight")
+    >>> layer.weight_mask
+    tensor([[1., 1.]])
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Module, name: str, amount: float) -> Module:
-    """Prune entries at random: `amount` of them, or that share. Returns `module`."""
+    """Prune entries at random: `amount` of them, or that share. Returns `module`.
+
+    >>> layer = weft.nn.utils.prune.random_unstructured(weft.nn.Linear(4, 1), "weight", 0.5)
+    >>> int(layer.weight_mask.sum())
+    2
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -348,13 +413,25 @@ def random_unstructured(module: Module, name: str, amount: float) -> Module:
 def l1_unstructured(
     module: Module, name: str, amount: float, importance_scores: Tensor | None = None
 ) -> Module:
-    """Prune the entries of least magnitude, or of least scores. Returns `module`."""
+    """Prune the entries of least magnitude, or of least scores. Returns `module`.
+
+    Scores have the parameter's shape.
+
+    >>> layer = weft.nn.utils.prune.l1_unstructured(weft.nn.Linear(4, 1), "weight", 0.5)
+    >>> int(layer.weight_mask.sum())
+    2
+    """
     L1Unstructured.apply(module, name, amount, importance_scores=importance_scores)
     return module
 
 
 def random_structured(module: Module, name: str, amount: float, dim: int) -> Module:
-    """Prune channels along `dim` at random. Returns `module`."""
+    """Prune channels along `dim` at random. Returns `module`.
+
+    >>> layer = weft.nn.utils.prune.random_structured(weft.nn.Linear(4, 2), "weight", 1, dim=0)
+    >>> sorted(layer.weight_mask.sum(1).tolist())
+    [0.0, 4.0]
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -367,13 +444,26 @@ def ln_structured(
     dim: int,
     importance_scores: Tensor | None = None,
 ) -> Module:
-    """Prune the channels along `dim` whose n-norm is least. Returns `module`."""
+    """Prune the channels along `dim` whose n-norm is least. Returns `module`.
+
+    Scores have the parameter's shape.
+
+    >>> layer = weft.nn.utils.prune.ln_structured(weft.nn.Linear(4, 2), "weight", 1, n=2, dim=0)
+    >>> sorted(layer.weight_mask.sum(1).tolist())
+    [0.0, 4.0]
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
 
 def custom_from_mask(module: Module, name: str, mask: Tensor) -> Module:
-    """Prune by a mask of the parameter's shape. Returns `module`."""
+    """Prune by a mask of the parameter's shape. Returns `module`.
+
+    >>> layer = weft.nn.Linear(2, 1)
+    >>> _ = weft.nn.utils.prune.custom_from_mask(layer, "weight", weft.tensor([[0, 1]]))
+    >>> layer.weight_mask
+    tensor([[0., 1.]])
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
@@ -394,6 +484,13 @@ def global_unstructured(
 
     Raises:
         TypeError: no list of pairs, or a method that is not unstructured.
+
+    >>> a, b = weft.nn.Linear(2, 1), weft.nn.Linear(2, 1)
+    >>> weft.nn.utils.prune.global_unstructured(
+    ...     [(a, "weight"), (b, "weight")], weft.nn.utils.prune.L1Unstructured, amount=3
+    ... )
+    >>> int(a.weight_mask.sum() + b.weight_mask.sum())
+    1
     """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured(): parameters is not an Iterable")
@@ -426,6 +523,10 @@ def remove(module: Module, name: str) -> Module:
 
     Raises:
         ValueError: it is not pruned.
+
+    >>> layer = weft.nn.utils.prune.l1_unstructured(weft.nn.Linear(4, 1), "weight", 0.5)
+    >>> [name for name, _ in weft.nn.utils.prune.remove(layer, "weight").named_parameters()]
+    ['bias', 'weight']
     """
     found = _find(module, name)
     if found is None:
@@ -439,7 +540,11 @@ def remove(module: Module, name: str) -> Module:
 
 
 def is_pruned(module: Module) -> bool:
-    """Whether a parameter of the module, or of one in it, is pruned."""
+    """Whether a parameter of the module, or of one in it, is pruned.
+
+    >>> weft.nn.utils.prune.is_pruned(weft.nn.Linear(2, 1))
+    False
+    """
     return any(
         isinstance(hook, BasePruningMethod)
         for each in module.modules()

@@ -36,6 +36,10 @@ class PackedSequence(_Fields):
         batch_sizes: int64, the number of sequences that have each step.
         sorted_indices: the order of the sequences, None if they were sorted.
         unsorted_indices: the inverse of it.
+
+    >>> packed = weft.nn.utils.rnn.pack_sequence([weft.tensor([1, 2]), weft.tensor([3])])
+    >>> packed.data, packed.batch_sizes
+    (tensor([1, 3, 2]), tensor([2, 1]))
     """
 
     __slots__ = ()
@@ -298,6 +302,8 @@ def unpad_sequence(
 def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> PackedSequence:
     """Packs tensors `(L_i, *)`, longest first unless `enforce_sorted` is False.
 
+    L steps of sequences [L, *] are packed in one tensor [sum of L, *].
+
     >>> pack_sequence([weft.tensor([1, 2]), weft.tensor([3])]).batch_sizes
     tensor([2, 1])
     """
@@ -307,6 +313,8 @@ def pack_sequence(sequences: Sequence[Tensor], enforce_sorted: bool = True) -> P
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
     """The tensors of `pack_sequence`.
+
+    Tensors [L, *], as they were packed.
 
     >>> unpack_sequence(pack_sequence([weft.tensor([1, 2]), weft.tensor([3])]))
     [tensor([1, 2]), tensor([3])]

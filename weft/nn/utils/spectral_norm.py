@@ -97,6 +97,10 @@ def remove_spectral_norm(module: Module, name: str = "weight") -> Module:
 
     Raises:
         ValueError: it is not normalised.
+
+    >>> layer = weft.nn.utils.spectral_norm(weft.nn.Linear(2, 2))
+    >>> sorted(name for name, _ in weft.nn.utils.remove_spectral_norm(layer).named_parameters())
+    ['bias', 'weight']
     """
     found = _find(module, name)
     if found is None:

@@ -36,7 +36,15 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """See `weft.func.functional_call`."""
+    """See `weft.func.functional_call`.
+
+    Tensors have the shapes of those that they stand for.
+
+    >>> layer = weft.nn.Linear(1, 1)
+    >>> new = {"weight": weft.tensor([[2.0]]), "bias": weft.tensor([1.0])}
+    >>> weft.nn.utils.stateless.functional_call(layer, new, weft.tensor([3.0]))
+    tensor([7.])
+    """
     from weft.func import functional_call as call
 
     return call(

@@ -23,6 +23,16 @@ class LRScheduler:
     Raises:
         TypeError: `optimizer` is not an optimizer.
         KeyError: `last_epoch` is not -1 and the groups have no `"initial_lr"`.
+
+    >>> class Halved(weft.optim.lr_scheduler.LRScheduler):
+    ...     def get_lr(self):
+    ...         return [rate / 2**self.last_epoch for rate in self.base_lrs]
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0)
+    >>> schedule = Halved(optimizer)
+    >>> optimizer.step()
+    >>> schedule.step()
+    >>> schedule.get_last_lr()
+    [0.5]
     """
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:

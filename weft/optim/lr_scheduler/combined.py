@@ -139,6 +139,18 @@ class ChainedScheduler(_Combined):
 
     Raises:
         ValueError: see `SequentialLR`.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0)
+    >>> S = weft.optim.lr_scheduler
+    >>> schedule = S.ChainedScheduler(
+    ...     [S.StepLR(optimizer, 1), S.ConstantLR(optimizer, factor=0.5, total_iters=1)]
+    ... )
+    >>> for _ in range(2):
+    ...     optimizer.step()
+    ...     schedule.step()
+    ...     print(f"{optimizer.param_groups[0]['lr']:.3f}")
+    0.100
+    0.010
     """
 
     def __init__(

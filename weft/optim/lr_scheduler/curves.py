@@ -52,6 +52,16 @@ class ExponentialLR(LRScheduler):
     Args:
         optimizer, last_epoch: see `LRScheduler`.
         gamma: the factor.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0)
+    >>> schedule = weft.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.5)
+    >>> for _ in range(3):
+    ...     print(schedule.get_last_lr())
+    ...     optimizer.step()
+    ...     schedule.step()
+    [1.0]
+    [0.5]
+    [0.25]
     """
 
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1) -> None:
@@ -125,6 +135,16 @@ class MultiStepLR(LRScheduler):
         optimizer, last_epoch: see `LRScheduler`.
         milestones: epochs; one that is named twice counts twice.
         gamma: the factor.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0)
+    >>> schedule = weft.optim.lr_scheduler.MultiStepLR(optimizer, [2], gamma=0.5)
+    >>> for _ in range(3):
+    ...     print(schedule.get_last_lr())
+    ...     optimizer.step()
+    ...     schedule.step()
+    [1.0]
+    [1.0]
+    [0.5]
     """
 
     def __init__(
@@ -158,6 +178,16 @@ class ConstantLR(LRScheduler):
 
     Raises:
         ValueError: a factor out of its range.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0)
+    >>> schedule = weft.optim.lr_scheduler.ConstantLR(optimizer, factor=0.5, total_iters=2)
+    >>> for _ in range(3):
+    ...     print(schedule.get_last_lr())
+    ...     optimizer.step()
+    ...     schedule.step()
+    [0.5]
+    [0.5]
+    [1.0]
     """
 
     def __init__(
@@ -197,6 +227,16 @@ class LinearLR(LRScheduler):
 
     Raises:
         ValueError: a factor out of its range.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0)
+    >>> schedule = weft.optim.lr_scheduler.LinearLR(optimizer, start_factor=0.5, total_iters=2)
+    >>> for _ in range(3):
+    ...     print(schedule.get_last_lr())
+    ...     optimizer.step()
+    ...     schedule.step()
+    [0.5]
+    [0.75]
+    [1.0]
     """
 
     def __init__(
@@ -242,6 +282,16 @@ class PolynomialLR(LRScheduler):
         optimizer, last_epoch: see `LRScheduler`.
         total_iters: the epoch at which the rates are 0.
         power: 1 is a straight line.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0)
+    >>> schedule = weft.optim.lr_scheduler.PolynomialLR(optimizer, total_iters=2)
+    >>> for _ in range(3):
+    ...     print(schedule.get_last_lr())
+    ...     optimizer.step()
+    ...     schedule.step()
+    [1.0]
+    [0.5]
+    [0.0]
     """
 
     def __init__(

@@ -60,6 +60,16 @@ class CyclicLR(LRScheduler):
     Raises:
         TypeError: `optimizer` is not an optimizer.
         ValueError: an unknown mode; no momentum to cycle; another number of values than of groups.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0, momentum=0.9)
+    >>> schedule = weft.optim.lr_scheduler.CyclicLR(optimizer, 0.5, 1.0, step_size_up=1)
+    >>> for _ in range(3):
+    ...     print(schedule.get_last_lr())
+    ...     optimizer.step()
+    ...     schedule.step()
+    [0.5]
+    [1.0]
+    [0.5]
     """
 
     def __init__(
@@ -166,6 +176,11 @@ class OneCycleLR(LRScheduler):
     Raises:
         TypeError: `optimizer` is not an optimizer.
         ValueError: a setting out of its range; more steps than were announced.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0, momentum=0.9)
+    >>> schedule = weft.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=1.0, total_steps=10)
+    >>> f"{schedule.get_last_lr()[0]:.2f}"
+    '0.04'
     """
 
     def __init__(
@@ -278,6 +293,16 @@ class CosineAnnealingWarmRestarts(LRScheduler):
 
     Raises:
         ValueError: a setting out of its range.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0)
+    >>> schedule = weft.optim.lr_scheduler.CosineAnnealingWarmRestarts(optimizer, T_0=2)
+    >>> for _ in range(3):
+    ...     print(schedule.get_last_lr())
+    ...     optimizer.step()
+    ...     schedule.step()
+    [1.0]
+    [0.5]
+    [1.0]
     """
 
     def __init__(

@@ -74,6 +74,15 @@ class MultiplicativeLR(LambdaLR):
     Raises:
         ValueError: the number of functions is not that of the groups.
         TypeError: one of them cannot be called.
+
+    >>> optimizer = weft.optim.SGD([weft.nn.Parameter(weft.ones(1))], lr=1.0)
+    >>> schedule = weft.optim.lr_scheduler.MultiplicativeLR(optimizer, lambda epoch: 0.5)
+    >>> for _ in range(2):
+    ...     print(schedule.get_last_lr())
+    ...     optimizer.step()
+    ...     schedule.step()
+    [1.0]
+    [0.5]
     """
 
     def __init__(

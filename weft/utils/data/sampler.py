@@ -36,7 +36,16 @@ def _expect_bool(who: str, name: str, value: Any, error: type[Exception] = Value
 
 
 class Sampler(Generic[T]):
-    """Indices, or lists of them: a subclass defines `__iter__`, and `__len__` where it can."""
+    """Indices, or lists of them: a subclass defines `__iter__`, and `__len__` where it can.
+
+    >>> class Backwards(weft.utils.data.Sampler):
+    ...     def __init__(self, n):
+    ...         self.n = n
+    ...     def __iter__(self):
+    ...         return iter(range(self.n - 1, -1, -1))
+    >>> list(Backwards(3))
+    [2, 1, 0]
+    """
 
     def __iter__(self) -> Iterator[T]:
         raise NotImplementedError

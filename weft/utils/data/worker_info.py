@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 
 
 class WorkerInfo(NamedTuple):
-    """A worker: its number, how many there are, its seed, and its copy of the dataset."""
+    """A worker: its number, how many there are, its seed, and its copy of the dataset.
+
+    >>> weft.utils.data.get_worker_info() is None
+    True
+    """
 
     id: int
     num_workers: int
