@@ -452,6 +452,21 @@ def test_writes_under_vmap_are_those_of_a_loop():
     assert once.tolist() == [3, 3]  # as a loop would
 
 
+def test_the_fake_of_a_custom_op_answers_on_meta():
+    """Without values all memory seemed to be one, so that each result was an argument's."""
+
+    @weft.library.custom_op("tests::halved", mutates_args=())
+    def halved(x: Tensor) -> Tensor:
+        return x / 2
+
+    halved.register_fake(weft.empty_like)
+    x = weft.ones(2, device="meta")
+    assert halved(x).shape == (2,) and halved(x).is_meta
+    halved.register_fake(lambda x: x[:])
+    with pytest.raises(RuntimeError, match="memory of an argument"):
+        halved(x)
+
+
 REFUSED = {
     "torch_dispatch": lambda op: op.register_torch_dispatch(weft.Tensor, print),
     "triton_op": lambda op: weft.library.triton_op("a::b", print, mutates_args=()),

@@ -202,7 +202,7 @@ def _is_meta(bound: Bound) -> bool:
 
 
 def _memory(t: Tensor) -> int:
-    return int(t.untyped_storage().data_ptr())
+    return t._storage_info()[0]  # also where there are no values, on the meta device
 
 
 def _flat(values: Any) -> list[Any]:
