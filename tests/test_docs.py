@@ -15,6 +15,8 @@ import pytest
 
 import weft
 
+# Packages that the examples of modules need.
+NEEDED = {"onnx": "onnx", "utils.tensorboard": "tensorboard"}
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -43,8 +45,9 @@ def test_every_module_says_what_it_is():
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("test", list(examples()))
 def test_the_example_runs(test):
-    if test.name.startswith("weft.onnx."):
-        pytest.importorskip("onnx")
+    for module, package in NEEDED.items():
+        if test.name.startswith(f"weft.{module}."):
+            pytest.importorskip(package)
     report: list[str] = []
     weft.manual_seed(0)
     runner = doctest.DocTestRunner(verbose=False, optionflags=FLAGS)

@@ -29,7 +29,12 @@ HASH_REGEX = re.compile(r"-([a-f0-9]*)\.")
 
 
 def get_dir() -> str:
-    """Where downloaded files are kept: `set_dir`, $TORCH_HOME/hub or ~/.cache/torch/hub."""
+    """Where downloaded files are kept: `set_dir`, $TORCH_HOME/hub or ~/.cache/torch/hub.
+
+    >>> import os
+    >>> os.path.basename(weft.hub.get_dir())
+    'hub'
+    """
     if _folder is not None:
         return _folder
     return os.path.join(_get_torch_home(), "hub")
@@ -42,7 +47,14 @@ def _get_torch_home() -> str:
 
 
 def set_dir(d: str | os.PathLike[str]) -> None:
-    """Keeps downloaded files in another folder."""
+    """Keeps downloaded files in another folder.
+
+    >>> was = weft.hub.get_dir()
+    >>> weft.hub.set_dir("models")
+    >>> weft.hub.get_dir()
+    'models'
+    >>> weft.hub.set_dir(was)
+    """
     global _folder
     _folder = os.path.expanduser(os.fspath(d))
 
@@ -101,6 +113,13 @@ def load(
         trust_repo, force_reload, verbose, skip_validation: of repositories of the network.
 
     Raises: RuntimeError for a repository, for a missing function, for a missing dependency.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with open(os.path.join(folder, "hubconf.py"), "w") as file:
+    ...     _ = file.write("def small(): return 1")
+    >>> weft.hub.load(folder, "small", source="local")
+    1
     """
     with _hubconf(repo_or_dir, source.lower()) as module:
         return _entry(module, model)(*args, **kwargs)
@@ -115,7 +134,15 @@ def list(  # noqa: A001
     *,
     source: str = "github",
 ) -> _list[str]:
-    """The functions of a folder's `hubconf.py`, with `source="local"`."""
+    """The functions of a folder's `hubconf.py`, with `source="local"`.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with open(os.path.join(folder, "hubconf.py"), "w") as file:
+    ...     _ = file.write("def small(): return 1")
+    >>> weft.hub.list(folder, source="local")
+    ['small']
+    """
     with _hubconf(github, source.lower()) as module:
         return [n for n in dir(module) if callable(getattr(module, n)) and not n.startswith("_")]
 
@@ -129,7 +156,15 @@ def help(  # noqa: A001
     *,
     source: str = "github",
 ) -> str | None:
-    """The docstring of a function of a folder's `hubconf.py`, with `source="local"`."""
+    """The docstring of a function of a folder's `hubconf.py`, with `source="local"`.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with open(os.path.join(folder, "hubconf.py"), "w") as file:
+    ...     _ = file.write("def small(): 'A model.'")
+    >>> weft.hub.help(folder, "small", source="local")
+    'A model.'
+    """
     with _hubconf(github, source.lower()) as module:
         text: str | None = _entry(module, model).__doc__
         return text
@@ -143,6 +178,14 @@ def download_url_to_file(
     Args:
         hash_prefix: how the SHA-256 of the file begins. RuntimeError if it begins otherwise.
         progress: whether a bar is shown.
+
+    >>> import os, pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "source").write_text("data")
+    >>> url = (folder / "source").as_uri()
+    >>> weft.hub.download_url_to_file(url, os.fspath(folder / "copy"), progress=False)
+    >>> (folder / "copy").read_text()
+    'data'
     """
     from urllib.request import Request, urlopen
 
@@ -195,6 +238,13 @@ def load_state_dict_from_url(
         check_hash: whether the file's name ends with the beginning of its SHA-256, `-<hash>.ext`.
         weights_only: as in `weft.load`; PyTorch's default is False here, which runs what the file
             says.
+
+    >>> import pathlib, tempfile
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> weft.save({"w": weft.ones(2)}, folder / "model.pt")
+    >>> url = (folder / "model.pt").as_uri()
+    >>> weft.hub.load_state_dict_from_url(url, str(folder / "kept"), progress=False)
+    {'w': tensor([1., 1.])}
     """
     from urllib.parse import urlparse
 

@@ -50,6 +50,13 @@ class Library:
     Raises:
         ValueError: another kind, or a namespace that is reserved.
         RuntimeError: a second "DEF" of a namespace.
+
+    >>> lib = weft.library.Library("doc_library", "DEF")
+    >>> lib.define("half(Tensor x) -> Tensor")
+    'half'
+    >>> lib.impl("half", lambda x: x / 2, "CompositeImplicitAutograd")
+    >>> weft.ops.doc_library.half(weft.ones(2))
+    tensor([0.5000, 0.5000])
     """
 
     def __init__(self, ns: str, kind: str, dispatch_key: str = "") -> None:
@@ -242,6 +249,13 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
     Args:
         qualname: `"namespace::name"`, or an OpOverload.
         types: "cpu", a list of such, or "default": for all.
+
+    >>> weft.library.define("doc_impl::half", "(Tensor x) -> Tensor")
+    >>> @weft.library.impl("doc_impl::half", "cpu")
+    ... def half(x):
+    ...     return x / 2
+    >>> weft.ops.doc_impl.half(weft.ones(2))
+    tensor([0.5000, 0.5000])
     """
     if isinstance(qualname, Library):  # the older order: (lib, name, key), a decorator
 
@@ -264,7 +278,17 @@ def impl(qualname: Any, types: Any, func: Any = None, *, lib: Library | None = N
 def register_kernel(
     op: Any, device_types: Any, func: Any = None, /, *, lib: Library | None = None
 ) -> Any:
-    """Registers the implementation of an operator for kinds of devices, or all: None."""
+    """Registers the implementation of an operator for kinds of devices, or all: None.
+
+    >>> @weft.library.custom_op("doc_kernel::half", mutates_args=(), device_types="cuda")
+    ... def half(x: weft.Tensor) -> weft.Tensor:
+    ...     return x / 2
+    >>> @weft.library.register_kernel("doc_kernel::half", "cpu")
+    ... def half_here(x):
+    ...     return x * 0.5
+    >>> half(weft.ones(2))
+    tensor([0.5000, 0.5000])
+    """
     operator = operator_of(op, "register_kernel")
     keys = keys_of(device_types, "CompositeExplicitAutograd")
 
@@ -280,7 +304,17 @@ def register_fake(
     op: Any, func: Any = None, /, *, lib: Library | None = None, _stacklevel: int = 1,
     allow_override: bool = True,
 ) -> Any:  # fmt: skip
-    """Registers a function that gives results of the right layout without values."""
+    """Registers a function that gives results of the right layout without values.
+
+    >>> @weft.library.custom_op("doc_fake::half", mutates_args=())
+    ... def half(x: weft.Tensor) -> weft.Tensor:
+    ...     return x / 2
+    >>> @weft.library.register_fake("doc_fake::half")
+    ... def layout(x):
+    ...     return weft.empty_like(x)
+    >>> half(weft.ones(2, device="meta")).shape
+    torch.Size([2])
+    """
     operator = operator_of(op, "register_fake")
     if operator.fake is not None and not allow_override:
         raise RuntimeError(
@@ -297,7 +331,17 @@ def register_fake(
 def impl_abstract(
     qualname: Any, func: Any = None, *, lib: Library | None = None, _stacklevel: int = 1
 ) -> Any:
-    """`register_fake` by its older name."""
+    """`register_fake` by its older name.
+
+    >>> @weft.library.custom_op("doc_abstract::half", mutates_args=())
+    ... def half(x: weft.Tensor) -> weft.Tensor:
+    ...     return x / 2
+    >>> @weft.library.impl_abstract("doc_abstract::half")
+    ... def layout(x):
+    ...     return weft.empty_like(x)
+    >>> half(weft.ones(2, device="meta")).shape
+    torch.Size([2])
+    """
     return register_fake(qualname, func, lib=lib)
 
 
@@ -309,6 +353,15 @@ def register_autograd(
 
     Raises:
         RuntimeError: the operator writes its arguments.
+
+    >>> @weft.library.custom_op("doc_autograd::half", mutates_args=())
+    ... def half(x: weft.Tensor) -> weft.Tensor:
+    ...     return x / 2
+    >>> weft.library.register_autograd("doc_autograd::half", lambda ctx, grad: grad / 2)
+    >>> x = weft.ones(2, requires_grad=True)
+    >>> half(x).sum().backward()
+    >>> x.grad
+    tensor([0.5000, 0.5000])
     """
     operator = operator_of(op, "register_autograd")
     if operator.schema.is_mutable:
@@ -322,7 +375,17 @@ def register_autograd(
 
 
 def register_vmap(op: Any, func: Any = None, /, *, lib: Library | None = None) -> Any:
-    """Registers the rule for all examples of `vmap` at once: `CustomOpDef.register_vmap`."""
+    """Registers the rule for all examples of `vmap` at once: `CustomOpDef.register_vmap`.
+
+    >>> @weft.library.custom_op("doc_vmap::half", mutates_args=())
+    ... def half(x: weft.Tensor) -> weft.Tensor:
+    ...     return x / 2
+    >>> @weft.library.register_vmap("doc_vmap::half")
+    ... def half_of_all(info, in_dims, x):
+    ...     return x / 2, in_dims[0]
+    >>> weft.vmap(half)(weft.ones(3))
+    tensor([0.5000, 0.5000, 0.5000])
+    """
     operator = operator_of(op, "register_vmap")
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -335,7 +398,16 @@ def register_vmap(op: Any, func: Any = None, /, *, lib: Library | None = None) -
 def register_autocast(
     op: Any, device_type: str, cast_inputs: Any, /, *, lib: Library | None = None
 ) -> None:
-    """Registers the dtype that autocast has the floating arguments of an operator in."""
+    """Registers the dtype that autocast has the floating arguments of an operator in.
+
+    >>> @weft.library.custom_op("doc_autocast::half", mutates_args=())
+    ... def half(x: weft.Tensor) -> weft.Tensor:
+    ...     return x / 2
+    >>> weft.library.register_autocast("doc_autocast::half", "cpu", weft.bfloat16)
+    >>> with weft.autocast("cpu"):
+    ...     half(weft.ones(2)).dtype
+    torch.bfloat16
+    """
     if device_type not in ("cpu", "cuda"):
         raise ValueError(
             f"[register_autocast] expected cpu or cuda, got {device_type!r} (Unknown device type)"
@@ -350,13 +422,21 @@ def register_torch_dispatch(
 
     Raises:
         NotImplementedError: always.
+
+    >>> weft.library.register_torch_dispatch("aten::add", weft.Tensor)
+    Traceback (most recent call last):
+    NotImplementedError: ...
     """
     return CustomOpDef.register_torch_dispatch(op, torch_dispatch_class)
 
 
 def get_ctx() -> FakeImplCtx | None:
     """What a function that was registered by `register_fake` asks for sizes that depend on values;
-    None outside of such a function."""
+    None outside of such a function.
+
+    >>> weft.library.get_ctx() is None
+    True
+    """
     return fake_context()
 
 
@@ -365,6 +445,10 @@ def triton_op(name: str, fn: Any = None, /, *, mutates_args: Any = (), schema: A
 
     Raises:
         RuntimeError: always.
+
+    >>> weft.library.triton_op("doc_triton::half")
+    Traceback (most recent call last):
+    RuntimeError: ...
     """
     raise RuntimeError(
         f"[triton_op] expected a machine with a GPU and Triton, got {name!r} on a CPU. Hint: "
@@ -377,6 +461,10 @@ def wrap_triton(triton_kernel: Any, /) -> Any:
 
     Raises:
         RuntimeError: always.
+
+    >>> weft.library.wrap_triton(len)
+    Traceback (most recent call last):
+    RuntimeError: ...
     """
     raise RuntimeError(
         f"[wrap_triton] expected a machine with a GPU and Triton, got {triton_kernel!r} on a CPU"

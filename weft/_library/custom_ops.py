@@ -44,6 +44,12 @@ class CustomOpDef:
     """An operator made of a Python function; calling it calls the operator.
 
     What `custom_op` returns. `weft.ops.<namespace>.<name>` is the same operator.
+
+    >>> @weft.library.custom_op("doc_def::half", mutates_args=())
+    ... def half(x: weft.Tensor) -> weft.Tensor:
+    ...     return x / 2
+    >>> type(half).__name__, half(weft.ones(2))
+    ('CustomOpDef', tensor([0.5000, 0.5000]))
     """
 
     def __init__(self, namespace: str, name: str, schema: str, fn: Callable[..., Any]) -> None:

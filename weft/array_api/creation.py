@@ -28,6 +28,8 @@ def arange(
 
     Integers give int64, others the default dtype.
 
+    A vector of ceil((stop - start) / step) elements.
+
     >>> from weft import array_api as xp
     >>> xp.arange(3), xp.arange(3, 1)
     (tensor([0, 1, 2]), tensor([], dtype=torch.int64))
@@ -44,6 +46,8 @@ def asarray(
     obj: Any, /, *, dtype: dtype | None = None, device: Any = None, copy: bool | None = None
 ) -> Tensor:
     """An array of a number, a nested sequence, a tensor, or memory of another library.
+
+    Of the shape of `obj`.
 
     Args:
         obj: numbers without a dtype give bool, int64, the default float or its complex.
@@ -85,7 +89,12 @@ def empty(shape: Shape, *, dtype: dtype | None = None, device: Any = None) -> Te
 
 
 def empty_like(x: Tensor, /, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
-    """`empty` in the shape and, without one, the dtype of x."""
+    """`empty` in the shape and, without one, the dtype of x.
+
+    >>> from weft import array_api as xp
+    >>> xp.empty_like(xp.ones((2, 3))).shape
+    torch.Size([2, 3])
+    """
     return weft.empty_like(x, dtype=dtype, device=device)
 
 
@@ -99,6 +108,8 @@ def eye(
     device: Any = None,
 ) -> Tensor:
     """Zeros `(n_rows, n_cols)` with ones on the diagonal `k` columns to the right.
+
+    [n_rows, n_cols].
 
     >>> from weft import array_api as xp
     >>> xp.eye(2, 3, k=1)
@@ -114,6 +125,8 @@ def eye(
 
 def from_dlpack(x: object, /, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """An array over the memory of another library's, by DLPack.
+
+    Of the other array's shape, strides and dtype.
 
     Args:
         x: an object with `__dlpack__`.
@@ -133,6 +146,8 @@ def full(
 ) -> Tensor:
     """An array of one value; without a dtype that of the number's kind.
 
+    Of the shape `shape`.
+
     >>> from weft import array_api as xp
     >>> xp.full(2, True)
     tensor([True, True])
@@ -143,7 +158,12 @@ def full(
 def full_like(
     x: Tensor, /, fill_value: complex, *, dtype: dtype | None = None, device: Any = None
 ) -> Tensor:
-    """`full` in the shape and, without one, the dtype of x."""
+    """`full` in the shape and, without one, the dtype of x.
+
+    >>> from weft import array_api as xp
+    >>> xp.full_like(xp.ones(2), 7)
+    tensor([7., 7.])
+    """
     return weft.full_like(x, fill_value, dtype=dtype, device=device)
 
 
@@ -159,6 +179,8 @@ def linspace(
 ) -> Tensor:
     """`num` numbers at equal distances from `start` to `stop`, which is left out without
     `endpoint`.
+
+    The result is [num].
 
     >>> from weft import array_api as xp
     >>> xp.linspace(0, 1, 4, endpoint=False)
@@ -183,30 +205,66 @@ def meshgrid(*arrays: Tensor, indexing: Literal["xy", "ij"] = "xy") -> tuple[Ten
 
 
 def ones(shape: Shape, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
-    """An array of ones, of the default dtype without another."""
+    """An array of ones, of the default dtype without another.
+
+    Of the shape `shape`.
+
+    >>> from weft import array_api as xp
+    >>> xp.ones(2)
+    tensor([1., 1.])
+    """
     return weft.ones(_sizes(shape), dtype=dtype, device=device)
 
 
 def ones_like(x: Tensor, /, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
-    """`ones` in the shape and, without one, the dtype of x."""
+    """`ones` in the shape and, without one, the dtype of x.
+
+    >>> from weft import array_api as xp
+    >>> xp.ones_like(xp.asarray([2, 3]))
+    tensor([1, 1])
+    """
     return weft.ones_like(x, dtype=dtype, device=device)
 
 
 def tril(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """Matrices `(..., m, n)` with zeros above the diagonal `k` columns to the right."""
+    """Matrices `(..., m, n)` with zeros above the diagonal `k` columns to the right.
+
+    >>> from weft import array_api as xp
+    >>> xp.tril(xp.ones((2, 2)))
+    tensor([[1., 0.],
+            [1., 1.]])
+    """
     return weft.tril(x, k)
 
 
 def triu(x: Tensor, /, *, k: int = 0) -> Tensor:
-    """Matrices `(..., m, n)` with zeros below the diagonal `k` columns to the right."""
+    """Matrices `(..., m, n)` with zeros below the diagonal `k` columns to the right.
+
+    >>> from weft import array_api as xp
+    >>> xp.triu(xp.ones((2, 2)))
+    tensor([[1., 1.],
+            [0., 1.]])
+    """
     return weft.triu(x, k)
 
 
 def zeros(shape: Shape, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
-    """An array of zeros, of the default dtype without another."""
+    """An array of zeros, of the default dtype without another.
+
+    Of the shape `shape`.
+
+    >>> from weft import array_api as xp
+    >>> xp.zeros(2)
+    tensor([0., 0.])
+    """
     return weft.zeros(_sizes(shape), dtype=dtype, device=device)
 
 
 def zeros_like(x: Tensor, /, *, dtype: dtype | None = None, device: Any = None) -> Tensor:
-    """`zeros` in the shape and, without one, the dtype of x."""
+    """`zeros` in the shape and, without one, the dtype of x.
+
+    >>> from weft import array_api as xp
+    >>> xp.zeros_like(xp.asarray([2, 3]))
+    tensor([0, 0])
+    """
     return weft.zeros_like(x, dtype=dtype, device=device)

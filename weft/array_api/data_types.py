@@ -45,6 +45,8 @@ class IntegerLimits(NamedTuple):
 def astype(x: Tensor, dtype: dtype, /, *, copy: bool = True, device: Any = None) -> Tensor:
     """`x` in another dtype: a copy, unless `copy=False` and nothing changes.
 
+    The shape stays.
+
     >>> from weft import array_api as xp
     >>> xp.astype(xp.asarray([1, 2]), xp.float32)
     tensor([1., 2.])
@@ -56,6 +58,8 @@ def astype(x: Tensor, dtype: dtype, /, *, copy: bool = True, device: Any = None)
 
 def can_cast(from_: dtype | Tensor, to: dtype, /) -> bool:
     """Whether promotion leads from one dtype to the other: whether `to` is the common one.
+
+    An array of any shape, or a dtype.
 
     >>> from weft import array_api as xp
     >>> xp.can_cast(xp.int8, xp.int16), xp.can_cast(xp.int16, xp.int8)
@@ -75,6 +79,8 @@ def finfo(type: dtype | Tensor, /) -> FloatLimits:  # noqa: A002
 
     Raises: TypeError for any other dtype.
 
+    A dtype, or an array of any shape.
+
     >>> from weft import array_api as xp
     >>> xp.finfo(xp.float32).dtype
     torch.float32
@@ -90,6 +96,8 @@ def iinfo(type: dtype | Tensor, /) -> IntegerLimits:  # noqa: A002
     """The limits of an integer dtype.
 
     Raises: TypeError for any other dtype.
+
+    A dtype, or an array of any shape.
 
     >>> from weft import array_api as xp
     >>> xp.iinfo(xp.int8)

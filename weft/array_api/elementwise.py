@@ -8,6 +8,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.array_api.operands import Number, alike, expect_array
+from weft.base.forms import doc_after as _doc_after
 
 abs = weft.abs
 acos = weft.acos
@@ -58,13 +59,13 @@ def _binary(name: str, function: Callable[..., Tensor]) -> Binary:
 
     run.__name__ = run.__qualname__ = name
     of = function.__name__.lstrip("_")
-    run.__doc__ = f"""`weft.{of}` of two arrays, or of an array and a number.
+    first = f"""`weft.{of}` of two arrays, or of an array and a number.
 
     Their shapes broadcast; their dtypes become the standard's common one, in which a number
     counts by its kind and an array without dimensions as any other.
 
-    Raises: TypeError for two numbers, and for dtypes without a common one.
-    """
+    Raises: TypeError for two numbers, and for dtypes without a common one."""
+    run.__doc__ = _doc_after(first, getattr(weft, of))
     return run
 
 
@@ -147,6 +148,8 @@ def _beyond(kind: weft.dtype, bound: Any) -> bool:
 def round(x: Tensor, /) -> Tensor:  # noqa: A001
     """The nearest whole number, of two the even one; of a complex number part by part.
 
+    Of x's shape and dtype.
+
     >>> from weft import array_api as xp
     >>> xp.round(xp.asarray([0.5, 1.5]))
     tensor([0., 2.])
@@ -159,6 +162,8 @@ def round(x: Tensor, /) -> Tensor:  # noqa: A001
 
 def sign(x: Tensor, /) -> Tensor:
     """-1, 0 or 1; of a complex number x / |x|, and NaN of NaN.
+
+    Of x's shape and dtype.
 
     >>> from weft import array_api as xp
     >>> xp.sign(xp.asarray([-2., xp.nan]))

@@ -7,6 +7,7 @@ from typing import Any, Literal, Protocol
 
 import weft.fft
 from weft import Tensor, dtype
+from weft.base.forms import doc_after as _doc_after
 
 Norm = Literal["backward", "ortho", "forward"]
 
@@ -40,7 +41,8 @@ def _along(function: Callable[..., Tensor]) -> _Along:
         return function(x, n, axis, norm)
 
     run.__name__ = run.__qualname__ = name = function.__name__
-    run.__doc__ = f"`weft.fft.{name}` of `x`, cut or padded to `n`, along `axis`."
+    first = f"`weft.fft.{name}` of `x`, cut or padded to the size `n`, along `axis`."
+    run.__doc__ = _doc_after(first, function)
     return run
 
 
@@ -56,7 +58,8 @@ def _over(function: Callable[..., Tensor]) -> _Over:
         return function(x, s, axes, norm)
 
     run.__name__ = run.__qualname__ = name = function.__name__
-    run.__doc__ = f"`weft.fft.{name}` of `x`, cut or padded to the sizes `s`, along `axes`."
+    first = f"`weft.fft.{name}` of `x`, cut or padded to the sizes `s`, along `axes`."
+    run.__doc__ = _doc_after(first, function)
     return run
 
 
@@ -68,22 +71,50 @@ rfftn, irfftn = _over(weft.fft.rfftn), _over(weft.fft.irfftn)
 
 
 def fftfreq(n: int, /, *, d: float = 1.0, dtype: dtype | None = None, device: Any = None) -> Tensor:
-    """`weft.fft.fftfreq`: the frequencies of n numbers that lie d apart."""
+    """`weft.fft.fftfreq`: the frequencies of n numbers that lie d apart.
+
+    A vector [n].
+
+    >>> from weft import array_api as xp
+    >>> xp.fft.fftfreq(4)
+    tensor([ 0.0000,  0.2500, -0.5000, -0.2500])
+    """
     return weft.fft.fftfreq(n, d, dtype=dtype, device=device)
 
 
 def rfftfreq(
     n: int, /, *, d: float = 1.0, dtype: dtype | None = None, device: Any = None
 ) -> Tensor:
-    """`weft.fft.rfftfreq`: the frequencies of `rfft`'s n // 2 + 1 numbers."""
+    """`weft.fft.rfftfreq`: the frequencies of `rfft`'s n // 2 + 1 numbers.
+
+    A vector [n // 2 + 1].
+
+    >>> from weft import array_api as xp
+    >>> xp.fft.rfftfreq(4)
+    tensor([0.0000, 0.2500, 0.5000])
+    """
     return weft.fft.rfftfreq(n, d, dtype=dtype, device=device)
 
 
 def fftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """`weft.fft.fftshift`: the frequency 0 in the middle of each of the axes, or of all."""
+    """`weft.fft.fftshift`: the frequency 0 in the middle of each of the axes, or of all.
+
+    Of x's shape.
+
+    >>> from weft import array_api as xp
+    >>> xp.fft.fftshift(xp.asarray([0, 1, -2, -1]))
+    tensor([-2, -1,  0,  1])
+    """
     return weft.fft.fftshift(x, axes)
 
 
 def ifftshift(x: Tensor, /, *, axes: int | Sequence[int] | None = None) -> Tensor:
-    """`weft.fft.ifftshift`: undoes `fftshift`."""
+    """`weft.fft.ifftshift`: undoes `fftshift`.
+
+    Of x's shape.
+
+    >>> from weft import array_api as xp
+    >>> xp.fft.ifftshift(xp.asarray([-2, -1, 0, 1]))
+    tensor([ 0,  1, -2, -1])
+    """
     return weft.fft.ifftshift(x, axes)

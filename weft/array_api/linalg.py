@@ -33,7 +33,12 @@ __all__ = [
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """The vector products of vectors of 3 elements along `axis`; the other sizes broadcast."""
+    """The vector products of vectors of 3 elements along `axis`; the other sizes broadcast.
+
+    >>> from weft import array_api as xp
+    >>> xp.linalg.cross(xp.asarray([1, 0, 0]), xp.asarray([0, 1, 0]))
+    tensor([0, 0, 1])
+    """
     a, b = alike("linalg.cross", x1, x2)
     a, b = weft.broadcast_tensors(a, b)
     return weft.linalg.cross(a, b, dim=axis)
@@ -57,13 +62,23 @@ def matrix_norm(
     keepdims: bool = False,
     ord: float | Literal["fro", "nuc"] | None = "fro",  # noqa: A002
 ) -> Tensor:
-    """A norm of matrices `(..., m, n)`, see `weft.linalg.matrix_norm`; None is "fro"."""
+    """A norm of matrices `(..., m, n)`, see `weft.linalg.matrix_norm`; None is "fro".
+
+    >>> from weft import array_api as xp
+    >>> xp.linalg.matrix_norm(xp.asarray([[3.0, 4.0]]))
+    tensor(5.)
+    """
     kind = "fro" if ord is None else ord
     return weft.linalg.matrix_norm(x, kind, keepdim=keepdims)
 
 
 def matrix_rank(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
-    """How many singular values of matrices `(..., m, n)` exceed `rtol` times the greatest."""
+    """How many singular values of matrices `(..., m, n)` exceed `rtol` times the greatest.
+
+    >>> from weft import array_api as xp
+    >>> xp.linalg.matrix_rank(xp.ones((2, 2)))
+    tensor(1)
+    """
     return weft.linalg.matrix_rank(x, rtol=rtol)
 
 
@@ -81,14 +96,25 @@ def matrix_transpose(x: Tensor, /) -> Tensor:
 
 
 def outer(x1: Tensor, x2: Tensor, /) -> Tensor:
-    """The products of each element of a vector with each of another."""
+    """The products of each element of a vector with each of another.
+
+    >>> from weft import array_api as xp
+    >>> xp.linalg.outer(xp.asarray([1, 2]), xp.asarray([3, 4]))
+    tensor([[3, 4],
+            [6, 8]])
+    """
     a, b = alike("linalg.outer", x1, x2)
     return weft.outer(a, b)
 
 
 def pinv(x: Tensor, /, *, rtol: float | Tensor | None = None) -> Tensor:
     """The pseudoinverse of matrices `(..., m, n)`; singular values of at most `rtol` times the
-    greatest count as 0."""
+    greatest count as 0.
+
+    >>> from weft import array_api as xp
+    >>> xp.linalg.pinv(xp.asarray([[2.0], [0.0]]))
+    tensor([[0.5000, 0.0000]])
+    """
     return weft.linalg.pinv(x, rtol=rtol)
 
 
@@ -116,6 +142,8 @@ def tensordot(
 ) -> Tensor:
     """The sums of products over the last `axes` of x1 with the first of x2, or over those named.
 
+    [*, k] and [k, ...] give [*, ...] with one axis.
+
     >>> from weft import array_api as xp
     >>> xp.tensordot(xp.ones((2, 3)), xp.ones((3, 2)), axes=1)
     tensor([[3., 3.],
@@ -126,7 +154,12 @@ def tensordot(
 
 
 def trace(x: Tensor, /, *, offset: int = 0, dtype: dtype | None = None) -> Tensor:
-    """The sum of the diagonal of matrices `(..., m, n)`, `offset` columns to the right."""
+    """The sum of the diagonal of matrices `(..., m, n)`, `offset` columns to the right.
+
+    >>> from weft import array_api as xp
+    >>> xp.linalg.trace(xp.asarray([[1, 2], [3, 4]]))
+    tensor(5)
+    """
     return _sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
 
 
@@ -153,7 +186,12 @@ def vector_norm(
     keepdims: bool = False,
     ord: float = 2,  # noqa: A002
 ) -> Tensor:
-    """The norm of order `ord` of all elements, or of vectors along `axis`."""
+    """The norm of order `ord` of all elements, or of vectors along `axis`.
+
+    >>> from weft import array_api as xp
+    >>> xp.linalg.vector_norm(xp.asarray([3.0, 4.0]))
+    tensor(5.)
+    """
     if axis == ():
         return weft.linalg.vector_norm(x.unsqueeze(-1), ord, -1)
     return weft.linalg.vector_norm(x, ord, axis, keepdims)

@@ -51,6 +51,8 @@ def broadcast_to(x: Tensor, /, shape: tuple[int, ...]) -> Tensor:
 def concat(arrays: Arrays, /, *, axis: int | None = 0) -> Tensor:
     """The arrays one behind the other along `axis`, in their common dtype; without one, flat.
 
+    [n, *] and [m, *] give [n + m, *] along axis 0.
+
     >>> from weft import array_api as xp
     >>> xp.concat([xp.ones((1, 2)), xp.zeros((1, 2))], axis=None)
     tensor([1., 1., 0., 0.])
@@ -217,6 +219,8 @@ def tile(x: Tensor, repetitions: tuple[int, ...], /) -> Tensor:
 
 def unstack(x: Tensor, /, *, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices along `axis`, as views.
+
+    [n, *] gives n arrays [*] along axis 0.
 
     >>> from weft import array_api as xp
     >>> xp.unstack(xp.arange(2))

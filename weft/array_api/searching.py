@@ -21,7 +21,12 @@ def argmax(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> 
 
 
 def argmin(x: Tensor, /, *, axis: int | None = None, keepdims: bool = False) -> Tensor:
-    """The place of the least element, the first of several; in flat order without an axis."""
+    """The place of the least element, the first of several; in flat order without an axis.
+
+    >>> from weft import array_api as xp
+    >>> xp.argmin(xp.asarray([2, 1]))
+    tensor(1)
+    """
     return _place(x, axis, keepdims, weft.argmin)
 
 

@@ -78,6 +78,8 @@ def unique_all(x: Tensor, /) -> UniqueAll:
 def unique_counts(x: Tensor, /) -> UniqueCounts:
     """The distinct values, and how often each is there.
 
+    Both vectors of as many elements as there are distinct ones; the counts are int64.
+
     >>> from weft import array_api as xp
     >>> xp.unique_counts(xp.asarray([3, 1, 3])).counts
     tensor([1, 2])

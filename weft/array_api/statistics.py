@@ -31,7 +31,12 @@ def all(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  
 
 
 def any(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
-    """Whether any element is true (not zero), as bool; of none it is not."""
+    """Whether any element is true (not zero), as bool; of none it is not.
+
+    >>> from weft import array_api as xp
+    >>> xp.any(xp.asarray([0, 1]))
+    tensor(True)
+    """
     x, axes, keepdims = reduction("any", x, axis, keepdims)
     return weft.any(x.bool(), axes, keepdims)
 
@@ -50,7 +55,12 @@ def max(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  
 
 
 def min(x: Tensor, /, *, axis: Axes = None, keepdims: bool = False) -> Tensor:  # noqa: A001
-    """The least element, NaN if one is there."""
+    """The least element, NaN if one is there.
+
+    >>> from weft import array_api as xp
+    >>> xp.min(xp.asarray([2, 1]))
+    tensor(1)
+    """
     x, axes, keepdims = reduction("min", x, axis, keepdims)
     return weft.amin(x, axes, keepdims)
 
@@ -71,6 +81,8 @@ def prod(
 ) -> Tensor:
     """The product. Integers give int64 or uint64, others their dtype, unless `dtype` says.
 
+    Of x's shape without `axis`, or with 1 there.
+
     >>> from weft import array_api as xp
     >>> xp.prod(xp.asarray([[1, 2], [3, 4]]))
     tensor(24)
@@ -88,6 +100,8 @@ def sum(  # noqa: A001
 ) -> Tensor:
     """The sum. Integers give int64 or uint64, others their dtype, unless `dtype` says.
 
+    Of x's shape without `axis`, or with 1 there.
+
     >>> from weft import array_api as xp
     >>> xp.sum(xp.asarray([1, 2], dtype=xp.uint8))
     tensor(3, dtype=torch.uint64)
@@ -100,7 +114,12 @@ def sum(  # noqa: A001
 def std(
     x: Tensor, /, *, axis: Axes = None, correction: float = 0.0, keepdims: bool = False
 ) -> Tensor:
-    """The standard deviation of floating elements: the root of `var`."""
+    """The standard deviation of floating elements: the root of `var`.
+
+    >>> from weft import array_api as xp
+    >>> xp.std(xp.asarray([1.0, 3.0]))
+    tensor(1.)
+    """
     x, axes, keepdims = reduction("std", x, axis, keepdims)
     return weft.std(x, axes, correction=correction, keepdim=keepdims)
 
@@ -140,7 +159,12 @@ def cumulative_prod(
     x: Tensor, /, *, axis: int | None = None, dtype: dtype | None = None,
     include_initial: bool = False,
 ) -> Tensor:  # fmt: skip
-    """The products of the elements so far; as `cumulative_sum`."""
+    """The products of the elements so far; as `cumulative_sum`.
+
+    >>> from weft import array_api as xp
+    >>> xp.cumulative_prod(xp.asarray([1, 2, 3]))
+    tensor([1, 2, 6])
+    """
     return _cumulative("cumulative_prod", weft.cumprod, 1, x, axis, dtype, include_initial)
 
 

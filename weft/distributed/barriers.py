@@ -14,7 +14,13 @@ __all__ = ["barrier", "monitored_barrier"]
 
 
 def barrier(group: Any = None, async_op: bool = False, device_ids: Any = None) -> Work | None:
-    """Waits for all processes of the group to call it."""
+    """Waits for all processes of the group to call it.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.barrier()
+    >>> dist.destroy_process_group()
+    """
     g = members("barrier", group)
     if g is None:
         return None
@@ -36,6 +42,11 @@ def monitored_barrier(
         wait_all_ranks: look for all that are missing, instead of the first.
 
     Raises: RuntimeError with their ranks.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.monitored_barrier()
+    >>> dist.destroy_process_group()
     """
     g = members("monitored_barrier", group)
     if g is None or g.size() == 1:

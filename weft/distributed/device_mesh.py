@@ -39,6 +39,12 @@ class DeviceMesh:
     Every process makes the same meshes, in the same order: each makes groups.
 
     Raises: RuntimeError for more ranks than the world has.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.DeviceMesh("cpu", [0]).size()
+    1
+    >>> dist.destroy_process_group()
     """
 
     def __init__(
@@ -163,6 +169,12 @@ def init_device_mesh(
         mesh_dim_names: a name for each dimension.
 
     Raises: RuntimeError for names of another number, or twice the same; more ranks than there are.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.init_device_mesh("cpu", (1,), mesh_dim_names=("data",)).ndim
+    1
+    >>> dist.destroy_process_group()
     """
     if mesh_dim_names is not None and len(set(mesh_dim_names)) != len(mesh_dim_names):
         raise RuntimeError(

@@ -173,7 +173,18 @@ def reduce(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """Joins the tensors of all processes in that of the one, `dst` in the world or `group_dst`."""
+    """Joins the tensors of all processes in that of the one, `dst` in the world or `group_dst`.
+
+    Of the shape and dtype that all processes give.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> t = weft.ones(2)
+    >>> dist.reduce(t, dst=0)
+    >>> t
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     _tensor(tensor, "tensor")
     g = members("reduce", group)
     if g is None:
@@ -200,7 +211,18 @@ def broadcast(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """Writes the tensor of one process into those of all."""
+    """Writes the tensor of one process into those of all.
+
+    Of the shape and dtype that all processes give.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> t = weft.ones(2)
+    >>> dist.broadcast(t, src=0)
+    >>> t
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     _tensor(tensor, "tensor")
     g = members("broadcast", group)
     if g is None:
@@ -249,7 +271,16 @@ def _list_of_all(who: str, g: ProcessGroup, parts: Sequence[Tensor], one: Tensor
 def all_gather(
     tensor_list: Sequence[Tensor], tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Writes the tensor of each process into the list's one at its rank. All are of one size."""
+    """Writes the tensor of each process into the list's one at its rank. All are of one size.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> parts = [weft.empty(2)]
+    >>> dist.all_gather(parts, weft.ones(2))
+    >>> parts
+    [tensor([1., 1.])]
+    >>> dist.destroy_process_group()
+    """
     _tensor(tensor, "tensor")
     parts = _tensors(tensor_list, "tensor_list")
     g = members("all_gather", group)
@@ -265,7 +296,18 @@ def all_gather(
 def all_gather_into_tensor(
     output_tensor: Tensor, input_tensor: Tensor, group: Any = None, async_op: bool = False
 ) -> Work | None:
-    """Writes the tensors of all processes one behind the other."""
+    """Writes the tensors of all processes one behind the other.
+
+    n processes with [m, *] give [n m, *].
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> whole = weft.empty(2)
+    >>> dist.all_gather_into_tensor(whole, weft.ones(2))
+    >>> whole
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     _tensor(input_tensor, "input_tensor")
     _tensor(output_tensor, "output_tensor")
     g = members("all_gather_into_tensor", group)
@@ -291,7 +333,18 @@ def gather(
     async_op: bool = False,
     group_dst: int | None = None,
 ) -> Work | None:
-    """`all_gather` for one process, which alone has a list."""
+    """`all_gather` for one process, which alone has a list.
+
+    The list's tensors have the shapes of the processes' ones.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> parts = [weft.empty(2)]
+    >>> dist.gather(weft.ones(2), parts, dst=0)
+    >>> parts
+    [tensor([1., 1.])]
+    >>> dist.destroy_process_group()
+    """
     _tensor(tensor, "tensor")
     g = members("gather", group)
     if g is None:
@@ -323,7 +376,18 @@ def scatter(
     async_op: bool = False,
     group_src: int | None = None,
 ) -> Work | None:
-    """A tensor of one process' list for each, at its rank."""
+    """A tensor of one process' list for each, at its rank.
+
+    The list's tensors have the shapes of the processes' ones.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> out = weft.empty(2)
+    >>> dist.scatter(out, [weft.ones(2)], src=0)
+    >>> out
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     _tensor(tensor, "tensor")
     g = members("scatter", group)
     if g is None:
@@ -368,7 +432,18 @@ def reduce_scatter(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Joins the lists of all processes; each gets the tensor at its rank."""
+    """Joins the lists of all processes; each gets the tensor at its rank.
+
+    The output has the shape of each tensor of the list.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> out = weft.empty(2)
+    >>> dist.reduce_scatter(out, [weft.ones(2)])
+    >>> out
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     _tensor(output, "output")
     parts = _tensors(input_list, "input_list")
     g = members("reduce_scatter", group)
@@ -385,7 +460,18 @@ def reduce_scatter_tensor(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """`reduce_scatter` of tensors that lie one behind the other."""
+    """`reduce_scatter` of tensors that lie one behind the other.
+
+    n processes with [n m, *] get [m, *].
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> out = weft.empty(2)
+    >>> dist.reduce_scatter_tensor(out, weft.ones(2))
+    >>> out
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     _tensor(output, "output")
     _tensor(input, "input")
     g = members("reduce_scatter_tensor", group)
@@ -402,7 +488,16 @@ def all_to_all(
     group: Any = None,
     async_op: bool = False,
 ) -> Work | None:
-    """Each process gets a tensor of each. Sizes may differ from one to the other."""
+    """Each process gets a tensor of each. Sizes may differ from one to the other.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> out = [weft.empty(2)]
+    >>> dist.all_to_all(out, [weft.ones(2)])
+    >>> out
+    [tensor([1., 1.])]
+    >>> dist.destroy_process_group()
+    """
     into = _tensors(output_tensor_list, "output_tensor_list")
     out_of = _tensors(input_tensor_list, "input_tensor_list")
     g = members("all_to_all", group)
@@ -459,7 +554,16 @@ def all_to_all_single(
     async_op: bool = False,
 ) -> Work | None:
     """`all_to_all` of tensors whose rows lie one behind the other, in equal parts or as the sizes
-    say."""
+    say.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> out = weft.empty(2)
+    >>> dist.all_to_all_single(out, weft.ones(2))
+    >>> out
+    tensor([1., 1.])
+    >>> dist.destroy_process_group()
+    """
     _tensor(output, "output")
     _tensor(input, "input")
     g = members("all_to_all_single", group)

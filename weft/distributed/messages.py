@@ -45,6 +45,8 @@ def isend(
 ) -> Work | None:
     """Starts to send a tensor, which is not to be changed until the Work is done.
 
+    A tensor of any shape, as its receiver has it.
+
     Args:
         dst, group_dst: the receiver's rank in the world, or in the group.
         tag: tells messages between the same processes apart.
@@ -81,6 +83,8 @@ def irecv(
     """Starts to receive into a tensor, of a process or, with neither `src` nor `group_src`, of any.
 
     The tensor has room for what is sent, and its dtype.
+
+    The tensor has the shape and dtype of what is sent.
     """
     _tensor(tensor, "tensor")
     g = members("irecv", group)
@@ -100,7 +104,10 @@ def send(
     tag: int = 0,
     group_dst: int | None = None,
 ) -> None:
-    """`isend`, and waits."""
+    """`isend`, and waits.
+
+    A tensor of any shape, as its receiver has it.
+    """
     if (work := isend(tensor, dst, group, tag, group_dst)) is not None:
         work.wait()
 
@@ -112,13 +119,18 @@ def recv(
     tag: int = 0,
     group_src: int | None = None,
 ) -> int:
-    """`irecv`, and waits. Returns the sender's rank in the world; -1 outside of the group."""
+    """`irecv`, and waits. Returns the sender's rank in the world; -1 outside of the group.
+
+    The tensor has the shape and dtype of what is sent.
+    """
     work = irecv(tensor, src, group, tag, group_src)
     return work._source_rank() if isinstance(work, _Received) else -1
 
 
 class P2POp:
     """A message for `batch_isend_irecv`.
+
+    A tensor of any shape.
 
     Args:
         op: `isend` or `irecv`.

@@ -45,7 +45,16 @@ def _padded(data: Tensor, size: int) -> Tensor:
 
 
 def all_gather_object(object_list: list[Any], obj: Any, group: Any = None) -> None:
-    """Writes what each process gives into the list, at its rank, by pickle."""
+    """Writes what each process gives into the list, at its rank, by pickle.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> out = [None]
+    >>> dist.all_gather_object(out, {"a": 1})
+    >>> out
+    [{'a': 1}]
+    >>> dist.destroy_process_group()
+    """
     g = members("all_gather_object", group)
     if g is None:
         return
@@ -64,7 +73,16 @@ def gather_object(
     group: Any = None,
     group_dst: int | None = None,
 ) -> None:
-    """`all_gather_object` for one process, which alone has a list."""
+    """`all_gather_object` for one process, which alone has a list.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> out = [None]
+    >>> dist.gather_object({"a": 1}, out, dst=0)
+    >>> out
+    [{'a': 1}]
+    >>> dist.destroy_process_group()
+    """
     g = members("gather_object", group)
     if g is None:
         return
@@ -90,7 +108,16 @@ def broadcast_object_list(
     device: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """Writes the list of one process into those of all, which are as long."""
+    """Writes the list of one process into those of all, which are as long.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> values = [{"a": 1}]
+    >>> dist.broadcast_object_list(values, src=0)
+    >>> values
+    [{'a': 1}]
+    >>> dist.destroy_process_group()
+    """
     if not isinstance(object_list, list):
         raise TypeError(f"[broadcast_object_list] expected a list, got {type(object_list)}")
     g = members("broadcast_object_list", group)
@@ -122,7 +149,16 @@ def scatter_object_list(
     group: Any = None,
     group_src: int | None = None,
 ) -> None:
-    """What one process has for each goes into the first place of its list, by pickle."""
+    """What one process has for each goes into the first place of its list, by pickle.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> out = [None]
+    >>> dist.scatter_object_list(out, [{"a": 1}], src=0)
+    >>> out
+    [{'a': 1}]
+    >>> dist.destroy_process_group()
+    """
     g = members("scatter_object_list", group)
     if g is None:
         return

@@ -32,7 +32,15 @@ CommHook = Callable[[Any, "GradBucket"], Future[Any]]
 
 
 class GradBucket:
-    """Gradients that are exchanged at once: what a communication hook is given."""
+    """Gradients that are exchanged at once: what a communication hook is given.
+
+    The buffer is a vector of all elements of the gradients.
+
+    >>> w = weft.nn.Parameter(weft.ones(2))
+    >>> w.grad = weft.ones(2)
+    >>> weft.distributed.GradBucket(0, [w], is_last=True).buffer()
+    tensor([0., 0.])
+    """
 
     def __init__(self, index: int, params: Sequence[Tensor], is_last: bool) -> None:
         self._index = index

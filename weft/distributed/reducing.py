@@ -12,7 +12,11 @@ __all__ = ["ReduceOp", "expect_op", "reduce_op"]
 
 
 class ReduceOp(IntEnum):
-    """How values of processes are joined; those of one process stay as they are."""
+    """How values of processes are joined; those of one process stay as they are.
+
+    >>> weft.distributed.ReduceOp.SUM.name
+    'SUM'
+    """
 
     SUM = 0
     AVG = 1

@@ -9,7 +9,12 @@ __all__ = ["HashStore", "Store"]
 
 
 class Store:
-    """Values by key, which the processes of a group share."""
+    """Values by key, which the processes of a group share.
+
+    >>> store = weft.distributed.HashStore()
+    >>> store.add("steps", 2)
+    2
+    """
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
@@ -49,4 +54,10 @@ class Store:
 
 
 class HashStore(Store):
-    """A store of this process."""
+    """A store of this process.
+
+    >>> store = weft.distributed.HashStore()
+    >>> store.set("a", "1")
+    >>> store.get("a")
+    b'1'
+    """

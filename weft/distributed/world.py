@@ -29,7 +29,11 @@ __all__ = [
 
 
 class Backend(str):
-    """The name of a backend, in lower letters. "mpi" is here, and "gloo" for one process."""
+    """The name of a backend, in lower letters. "mpi" is here, and "gloo" for one process.
+
+    >>> weft.distributed.Backend("GLOO")
+    'gloo'
+    """
 
     UNDEFINED = "undefined"
     GLOO = "gloo"
@@ -45,7 +49,14 @@ class Backend(str):
 
 
 class ProcessGroup:
-    """A group of processes, this one among them."""
+    """A group of processes, this one among them.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.group.WORLD.size(), dist.group.WORLD.rank()
+    (1, 0)
+    >>> dist.destroy_process_group()
+    """
 
     def __init__(
         self, backend: Backend, comm: Communicator | None = None,
@@ -82,11 +93,25 @@ class _World(type):
 
 
 class group(metaclass=_World):  # noqa: N801
-    """`group.WORLD`: the group of all processes."""
+    """`group.WORLD`: the group of all processes.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.group.WORLD.size()
+    1
+    >>> dist.destroy_process_group()
+    """
 
 
 class GroupMember(metaclass=_World):
-    """`GroupMember.WORLD`, and what a process gets that is not in a new group."""
+    """`GroupMember.WORLD`, and what a process gets that is not in a new group.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.GroupMember.WORLD is dist.group.WORLD
+    True
+    >>> dist.destroy_process_group()
+    """
 
     NON_GROUP_MEMBER = -100
 
@@ -126,7 +151,11 @@ def _get_default_group() -> ProcessGroup:
 
 
 def is_available() -> bool:
-    """True."""
+    """True.
+
+    >>> weft.distributed.is_available()
+    True
+    """
     return True
 
 
@@ -140,34 +169,58 @@ def is_initialized() -> bool:
 
 
 def is_gloo_available() -> bool:
-    """True: what it does is here, of several processes by MPI."""
+    """True: what it does is here, of several processes by MPI.
+
+    >>> weft.distributed.is_gloo_available()
+    True
+    """
     return True
 
 
 def is_nccl_available() -> bool:
-    """False: it is for GPUs."""
+    """False: it is for GPUs.
+
+    >>> weft.distributed.is_nccl_available()
+    False
+    """
     return False
 
 
 def is_mpi_available() -> bool:
-    """Whether mpi4py is installed."""
+    """Whether mpi4py is installed.
+
+    >>> isinstance(weft.distributed.is_mpi_available(), bool)
+    True
+    """
     from importlib.util import find_spec
 
     return find_spec("mpi4py") is not None
 
 
 def is_ucc_available() -> bool:
-    """False."""
+    """False.
+
+    >>> weft.distributed.is_ucc_available()
+    False
+    """
     return False
 
 
 def is_torchelastic_launched() -> bool:
-    """Whether torchrun started this process."""
+    """Whether torchrun started this process.
+
+    >>> weft.distributed.is_torchelastic_launched()
+    False
+    """
     return os.environ.get("TORCHELASTIC_RUN_ID") is not None
 
 
 def is_backend_available(backend: str) -> bool:
-    """Whether `init_process_group` takes this backend."""
+    """Whether `init_process_group` takes this backend.
+
+    >>> weft.distributed.is_backend_available("gloo")
+    True
+    """
     return backend.lower() == "gloo" or (backend.lower() == "mpi" and is_mpi_available())
 
 
@@ -254,6 +307,12 @@ def init_process_group(
         ValueError: a second call; a size or rank that is missing, or is not the launch's.
         RuntimeError: a world of several processes without an MPI launch, with the command that
             makes one; no mpi4py within a launch; "nccl" for one process.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.get_world_size()
+    1
+    >>> dist.destroy_process_group()
     """
     if _state.world is not None:
         raise ValueError("trying to initialize the default process group twice!")
@@ -278,7 +337,14 @@ def init_process_group(
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
-    """Ends a group; without one, all of them. Exchanges that were started have to be done."""
+    """Ends a group; without one, all of them. Exchanges that were started have to be done.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.destroy_process_group()
+    >>> dist.is_initialized()
+    False
+    """
     if _state.world is None:
         raise AssertionError("Process group cannot be None")
     if group is None or group is _state.world:
@@ -319,6 +385,12 @@ def new_group(
     Returns: the group; `GroupMember.NON_GROUP_MEMBER` in a process that is not of it.
 
     Raises: ValueError for ranks that are not there, or twice.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.new_group([0]).size()
+    1
+    >>> dist.destroy_process_group()
     """
     world = _known(None)
     size = world.size()
@@ -347,17 +419,38 @@ def new_group(
 
 
 def get_rank(group: Any = None) -> int:
-    """The rank of this process in a group; -1 for a group without it."""
+    """The rank of this process in a group; -1 for a group without it.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.get_rank()
+    0
+    >>> dist.destroy_process_group()
+    """
     return -1 if _is_outside(group) else _known(group).rank()
 
 
 def get_world_size(group: Any = None) -> int:
-    """How many processes a group has; -1 for a group without this process."""
+    """How many processes a group has; -1 for a group without this process.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.get_world_size()
+    1
+    >>> dist.destroy_process_group()
+    """
     return -1 if _is_outside(group) else _known(group).size()
 
 
 def get_backend(group: ProcessGroup | None = None) -> str:
-    """'mpi', or 'gloo' for one process."""
+    """'mpi', or 'gloo' for one process.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.get_backend()
+    'gloo'
+    >>> dist.destroy_process_group()
+    """
     return _known(group).name()
 
 
@@ -368,6 +461,9 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
         fallback_rank: the answer where nobody says it.
 
     Raises: RuntimeError without one.
+
+    >>> weft.distributed.get_node_local_rank(fallback_rank=0)
+    0
     """
     if "LOCAL_RANK" in os.environ:
         return int(os.environ["LOCAL_RANK"])
@@ -383,12 +479,26 @@ def get_node_local_rank(fallback_rank: int | None = None) -> int:
 
 
 def get_process_group_ranks(group: ProcessGroup | None) -> list[int]:
-    """The ranks of a group's processes in the world."""
+    """The ranks of a group's processes in the world.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.get_process_group_ranks(dist.group.WORLD)
+    [0]
+    >>> dist.destroy_process_group()
+    """
     return list(_known(group)._ranks)
 
 
 def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
-    """The rank in the world of a process of a group. ValueError for one that the group has not."""
+    """The rank in the world of a process of a group. ValueError for one that the group has not.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.get_global_rank(dist.group.WORLD, 0)
+    0
+    >>> dist.destroy_process_group()
+    """
     ranks = _known(group)._ranks
     if not 0 <= group_rank < len(ranks):
         raise ValueError(f"Group rank {group_rank} is not part of group {group}")
@@ -396,7 +506,14 @@ def get_global_rank(group: ProcessGroup, group_rank: int) -> int:
 
 
 def get_group_rank(group: ProcessGroup, global_rank: int) -> int:
-    """The rank in a group of a process of the world. ValueError for one that the group has not."""
+    """The rank in a group of a process of the world. ValueError for one that the group has not.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> dist.get_group_rank(dist.group.WORLD, 0)
+    0
+    >>> dist.destroy_process_group()
+    """
     ranks = _known(group)._ranks
     if global_rank not in ranks:
         raise ValueError(f"Global rank {global_rank} is not part of group {group}")

@@ -30,17 +30,28 @@ SpawnContext = ProcessContext
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """How tensors are shared: by descriptors of anonymous files."""
+    """How tensors are shared: by descriptors of anonymous files.
+
+    >>> weft.multiprocessing.get_all_sharing_strategies()
+    {'file_descriptor'}
+    """
     return {"file_descriptor"}
 
 
 def get_sharing_strategy() -> str:
-    """'file_descriptor'."""
+    """'file_descriptor'.
+
+    >>> weft.multiprocessing.get_sharing_strategy()
+    'file_descriptor'
+    """
     return "file_descriptor"
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Chooses 'file_descriptor'. AssertionError for a strategy that is not there."""
+    """Chooses 'file_descriptor'. AssertionError for a strategy that is not there.
+
+    >>> weft.multiprocessing.set_sharing_strategy("file_descriptor")
+    """
     if new_strategy not in get_all_sharing_strategies():
         raise AssertionError(
             "[set_sharing_strategy] expected 'file_descriptor' (anonymous files, which need no "

@@ -72,7 +72,14 @@ def _run(fn: Callable[..., Any], i: int, args: tuple[Any, ...], error_file: str)
 
 
 class ProcessContext:
-    """The processes of a `spawn(..., join=False)`."""
+    """The processes of a `spawn(..., join=False)`.
+
+    >>> context = weft.multiprocessing.start_processes(
+    ...     abs, nprocs=2, join=False, start_method="fork"
+    ... )
+    >>> while not context.join():
+    ...     pass
+    """
 
     def __init__(self, processes: list[Any], error_files: list[str], folder: str) -> None:
         self.error_files = error_files
@@ -151,6 +158,8 @@ def start_processes(
     mpiexec starts; and in a process of a launch, which is such a rank, the function runs at once.
 
     Raises: what `ProcessContext.join` does.
+
+    >>> weft.multiprocessing.start_processes(abs, nprocs=2, start_method="fork")
     """
     if "weft.distributed" in sys.modules:
         from weft.distributed.spawned import are_ranks, run_as_ranks

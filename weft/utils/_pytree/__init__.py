@@ -126,7 +126,12 @@ def tree_flatten(tree: Any, is_leaf: Predicate | None = None) -> tuple[list[Any]
 
 
 def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
-    """The structure of that shape with these leaves. ValueError for another number of them."""
+    """The structure of that shape with these leaves. ValueError for another number of them.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_unflatten([3, 4], pytree.tree_structure({"a": 1, "b": 2}))
+    {'a': 3, 'b': 4}
+    """
     if not isinstance(treespec, TreeSpec):
         raise TypeError(
             "tree_unflatten(leaves, treespec): Expected `treespec` to be instance of TreeSpec but "
@@ -136,7 +141,12 @@ def tree_unflatten(leaves: Iterable[Any], treespec: TreeSpec) -> Any:
 
 
 def tree_iter(tree: Any, is_leaf: Predicate | None = None) -> Iterator[Any]:
-    """The leaves of a structure, one after the other."""
+    """The leaves of a structure, one after the other.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> list(pytree.tree_iter({"a": [1, 2], "b": 3}))
+    [1, 2, 3]
+    """
     kind = _get_node_type(tree)
     if kind not in SUPPORTED_NODES or (is_leaf is not None and is_leaf(tree)):
         yield tree
@@ -146,7 +156,12 @@ def tree_iter(tree: Any, is_leaf: Predicate | None = None) -> Iterator[Any]:
 
 
 def tree_leaves(tree: Any, is_leaf: Predicate | None = None) -> list[Any]:
-    """The leaves of a structure."""
+    """The leaves of a structure.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_leaves({"a": [1, 2], "b": 3})
+    [1, 2, 3]
+    """
     return list(tree_iter(tree, is_leaf))
 
 
@@ -156,7 +171,12 @@ def arg_tree_leaves(*args: Any, **kwargs: Any) -> list[Any]:
 
 
 def tree_structure(tree: Any, is_leaf: Predicate | None = None) -> TreeSpec:
-    """The shape of a structure."""
+    """The shape of a structure.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_structure([1, 2]) == pytree.tree_structure(["a", "b"])
+    True
+    """
     return tree_flatten(tree, is_leaf)[1]
 
 
@@ -176,7 +196,12 @@ def tree_map(
 def tree_map_(
     func: Callable[..., Any], tree: Any, *rests: Any, is_leaf: Predicate | None = None
 ) -> Any:
-    """Calls `func` for each leaf, and returns the structure itself."""
+    """Calls `func` for each leaf, and returns the structure itself.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_map_(lambda t: t.add_(1), [weft.zeros(1)])
+    [tensor([1.])]
+    """
     leaves, spec = tree_flatten(tree, is_leaf)
     for row in zip(leaves, *(spec.flatten_up_to(rest) for rest in rests)):
         func(*row)
@@ -223,31 +248,56 @@ def tree_map_only_(
     tree: Any,
     is_leaf: Predicate | None = None,
 ) -> Any:
-    """`tree_map_` of the leaves of some types, or that pass a test."""
+    """`tree_map_` of the leaves of some types, or that pass a test.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_map_only_(weft.Tensor, lambda t: t.add_(1), [weft.zeros(1), "a"])
+    [tensor([1.]), 'a']
+    """
     return tree_map_(map_only(type_or_types_or_pred)(func), tree, is_leaf=is_leaf)
 
 
 def tree_all(pred: Predicate, tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Whether all leaves pass."""
+    """Whether all leaves pass.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_all(lambda x: x > 1, [2, (1, 3)])
+    False
+    """
     return all(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_any(pred: Predicate, tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Whether a leaf passes."""
+    """Whether a leaf passes.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_any(lambda x: x > 2, [2, (1, 3)])
+    True
+    """
     return any(map(pred, tree_iter(tree, is_leaf)))
 
 
 def tree_all_only(
     type_or_types: Types, /, pred: Predicate, tree: Any, is_leaf: Predicate | None = None
 ) -> bool:
-    """Whether all leaves of some types pass."""
+    """Whether all leaves of some types pass.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_all_only(int, lambda x: x > 1, [2, (3, "a")])
+    True
+    """
     return all(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
 def tree_any_only(
     type_or_types: Types, /, pred: Predicate, tree: Any, is_leaf: Predicate | None = None
 ) -> bool:
-    """Whether a leaf of some types passes."""
+    """Whether a leaf of some types passes.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_any_only(int, lambda x: x > 3, [2, (3, "a")])
+    False
+    """
     return any(pred(x) for x in tree_iter(tree, is_leaf) if isinstance(x, type_or_types))
 
 
@@ -278,6 +328,10 @@ def tree_leaves_with_path(tree: Any, is_leaf: Predicate | None = None) -> list[t
     """The leaves of a structure, each with the keys that lead to it.
 
     Raises: ValueError for a container that was registered without keys.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> [(pytree.keystr(path), leaf) for path, leaf in pytree.tree_leaves_with_path({"a": [1, 2]})]
+    [("['a'][0]", 1), ("['a'][1]", 2)]
     """
     return list(_places((), tree, is_leaf))
 
@@ -300,7 +354,13 @@ def _places(path: KeyPath, tree: Any, is_leaf: Predicate | None) -> Iterator[tup
 def tree_flatten_with_path(
     tree: Any, is_leaf: Predicate | None = None
 ) -> tuple[list[tuple[KeyPath, Any]], TreeSpec]:
-    """`tree_leaves_with_path`, and the structure's shape."""
+    """`tree_leaves_with_path`, and the structure's shape.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> leaves, spec = pytree.tree_flatten_with_path({"a": [1, 2]})
+    >>> leaves[0]
+    ((MappingKey(key='a'), SequenceKey(idx=0)), 1)
+    """
     return tree_leaves_with_path(tree, is_leaf), tree_structure(tree, is_leaf)
 
 

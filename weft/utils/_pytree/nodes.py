@@ -91,12 +91,25 @@ KeyEntry = SequenceKey | MappingKey | GetAttrKey
 
 
 def keystr(kp: KeyPath) -> str:
-    """A path of keys as Python would write it."""
+    """A path of keys as Python would write it.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> path, leaf = pytree.tree_leaves_with_path({"a": [1, 2]})[1]
+    >>> pytree.keystr(path)
+    "['a'][1]"
+    """
     return "".join(str(key) for key in kp)
 
 
 def key_get(obj: Any, kp: KeyPath) -> Any:
-    """What lies at a path of keys."""
+    """What lies at a path of keys.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> tree = {"a": [1, 2]}
+    >>> path, leaf = pytree.tree_leaves_with_path(tree)[1]
+    >>> pytree.key_get(tree, path)
+    2
+    """
     for key in kp:
         obj = key.get(obj)
     return obj
@@ -144,6 +157,16 @@ def register_pytree_node(
         flatten_with_keys_fn: as flatten_fn, with a key for each value.
 
     Raises: ValueError for a type that is a container already, or for one of the two.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> class Pair:
+    ...     def __init__(self, a, b):
+    ...         self.a, self.b = a, b
+    >>> pytree.register_pytree_node(
+    ...     Pair, lambda pair: ([pair.a, pair.b], None), lambda values, context: Pair(*values)
+    ... )
+    >>> pytree.tree_leaves([Pair(1, 2), 3])
+    [1, 2, 3]
     """
     if (to_dumpable_context is None) != (from_dumpable_context is None):
         raise ValueError(
@@ -237,17 +260,32 @@ def is_constant_class(cls: type[Any]) -> bool:
 
 
 def is_namedtuple(obj: object) -> bool:
-    """Whether it is a namedtuple, or a class of them."""
+    """Whether it is a namedtuple, or a class of them.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.is_namedtuple((1, 2))
+    False
+    """
     return is_namedtuple_class(obj if isinstance(obj, type) else type(obj))
 
 
 def is_namedtuple_instance(obj: object) -> bool:
-    """Whether it is a namedtuple."""
+    """Whether it is a namedtuple.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.is_namedtuple_instance((1, 2))
+    False
+    """
     return is_namedtuple_class(type(obj))
 
 
 def is_namedtuple_class(cls: type) -> bool:
-    """Whether it is a class of namedtuples."""
+    """Whether it is a class of namedtuples.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.is_namedtuple_class(tuple)
+    False
+    """
     fields = getattr(cls, "_fields", None)
     return (
         isinstance(cls, type)
@@ -261,17 +299,32 @@ _is_namedtuple_instance = is_namedtuple_instance
 
 
 def is_structseq(obj: object) -> bool:
-    """Whether it is what `x.max(0)` returns, or the class of it."""
+    """Whether it is what `x.max(0)` returns, or the class of it.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.is_structseq(weft.ones(2).max(0))
+    True
+    """
     return is_structseq_class(obj if isinstance(obj, type) else type(obj))
 
 
 def is_structseq_instance(obj: object) -> bool:
-    """Whether it is what `x.max(0)` returns."""
+    """Whether it is what `x.max(0)` returns.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.is_structseq_instance(weft.ones(2).max(0))
+    True
+    """
     return is_structseq_class(type(obj))
 
 
 def is_structseq_class(cls: type) -> bool:
-    """Whether it is a class as that of what `x.max(0)` returns."""
+    """Whether it is a class as that of what `x.max(0)` returns.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.is_structseq_class(type(weft.ones(2).max(0)))
+    True
+    """
     counts = ("n_sequence_fields", "n_fields", "n_unnamed_fields")
     return (
         isinstance(cls, type)
@@ -422,7 +475,12 @@ STANDARD_DICT_TYPES = frozenset({dict, OrderedDict, defaultdict})
 
 
 def tree_is_leaf(tree: Any, is_leaf: Predicate | None = None) -> bool:
-    """Whether a value is a leaf."""
+    """Whether a value is a leaf.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_is_leaf(1), pytree.tree_is_leaf([1])
+    (True, False)
+    """
     return (is_leaf is not None and is_leaf(tree)) or _get_node_type(tree) not in SUPPORTED_NODES
 
 

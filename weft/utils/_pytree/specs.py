@@ -19,6 +19,11 @@ class TreeSpec:
 
     Attributes:
         num_nodes, num_leaves, num_children: how many there are.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> spec = pytree.tree_structure([1, (2, 3)])
+    >>> spec.num_leaves, spec.type
+    (3, <class 'list'>)
     """
 
     __slots__ = ("_children", "context", "num_children", "num_leaves", "num_nodes", "type")
@@ -136,7 +141,12 @@ PyTreeSpec = TreeSpec
 
 
 class LeafSpec(TreeSpec):
-    """The shape of a leaf."""
+    """The shape of a leaf.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> pytree.tree_structure(1) == pytree.LeafSpec()
+    True
+    """
 
     def __init__(self) -> None:
         super().__init__(None, None, [])

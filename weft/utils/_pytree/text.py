@@ -55,6 +55,11 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
 
     Raises: TypeError for what is no shape or for a context that JSON cannot say; ValueError for
         another protocol than 1; NotImplementedError for a type without a name.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> spec = pytree.tree_structure([1, 2])
+    >>> pytree.treespec_loads(pytree.treespec_dumps(spec)) == spec
+    True
     """
     if not isinstance(treespec, TreeSpec):
         raise TypeError(f"treespec_dumps expected TreeSpec, got {type(treespec)}.")
@@ -84,7 +89,13 @@ def _loaded(data: dict[str, Any]) -> TreeSpec:
 
 
 def treespec_loads(serialized: str) -> TreeSpec:
-    """The shape that `treespec_dumps` wrote."""
+    """The shape that `treespec_dumps` wrote.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> spec = pytree.tree_structure((1, [2]))
+    >>> pytree.treespec_loads(pytree.treespec_dumps(spec)).num_leaves
+    2
+    """
     number, data = json.loads(serialized)
     if number != 1:
         raise ValueError(f"Unknown protocol {number}. Available protocols: [1]")
@@ -97,5 +108,10 @@ class _Star:
 
 
 def treespec_pprint(treespec: TreeSpec) -> str:
-    """The shape as the structure itself, with stars for leaves."""
+    """The shape as the structure itself, with stars for leaves.
+
+    >>> from weft.utils import _pytree as pytree
+    >>> print(pytree.treespec_pprint(pytree.tree_structure({"a": [1, 2]})))
+    {'a': [*, *]}
+    """
     return repr(treespec.unflatten([_Star() for _ in range(treespec.num_leaves)]))

@@ -15,7 +15,14 @@ __all__ = ["FileWriter", "SummaryWriter"]
 
 
 class FileWriter:
-    """One event file of a folder, written by a thread of its own."""
+    """One event file of a folder, written by a thread of its own.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> weft.utils.tensorboard.FileWriter(folder).close()
+    >>> len(os.listdir(folder))
+    1
+    """
 
     def __init__(
         self,
@@ -66,6 +73,13 @@ class SummaryWriter:
         purge_step: TensorBoard forgets what earlier files of the folder have from this step on.
         max_queue, flush_secs: events and seconds after which what was added is written.
         filename_suffix: what names of files end with.
+
+    >>> import os, tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with weft.utils.tensorboard.SummaryWriter(folder) as writer:
+    ...     writer.add_scalar("loss", 0.5, 1)
+    >>> len(os.listdir(folder))
+    1
     """
 
     def __init__(
