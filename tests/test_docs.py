@@ -16,7 +16,7 @@ import pytest
 import weft
 
 # Packages that the examples of modules need.
-NEEDED = {"onnx": "onnx", "utils.tensorboard": "tensorboard"}
+NEEDED = {"onnx": "onnx", "utils.tensorboard": "tensorboard", "vision": "PIL"}
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 

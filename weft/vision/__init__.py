@@ -29,6 +29,9 @@ def set_image_backend(backend: str) -> None:
     """Says what files of images are read with.
 
     Raises: ValueError for anything but "PIL".
+
+    >>> from weft import vision
+    >>> vision.set_image_backend("PIL")
     """
     if backend != "PIL":
         raise ValueError(

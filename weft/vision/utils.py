@@ -98,6 +98,13 @@ def save_image(
         kwargs: of `make_grid`.
 
     Raises: ModuleNotFoundError without Pillow.
+
+    >>> from weft import vision
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "file.png")
+    >>> vision.utils.save_image(weft.zeros(3, 2, 4), path)
+    >>> vision.io.read_image(path).shape
+    torch.Size([3, 2, 4])
     """
     from weft.vision.transforms.functional import to_pil_image
 

@@ -115,6 +115,16 @@ class DatasetFolder(VisionDataset):
         allow_empty: whether a class may have no file.
 
     Raises: FileNotFoundError where there are no classes or no files.
+
+    >>> import os, tempfile
+    >>> from weft.vision import datasets
+    >>> root = tempfile.mkdtemp()
+    >>> os.mkdir(os.path.join(root, "cat"))
+    >>> with open(os.path.join(root, "cat", "a.txt"), "w") as file:
+    ...     _ = file.write("meow")
+    >>> data = datasets.DatasetFolder(root, lambda path: open(path).read(), (".txt",))
+    >>> data[0], data.classes
+    (('meow', 0), ['cat'])
     """
 
     def __init__(
@@ -159,7 +169,18 @@ class DatasetFolder(VisionDataset):
 
 
 class ImageFolder(DatasetFolder):
-    """Images in a folder for each class."""
+    """Images in a folder for each class.
+
+    >>> import os, tempfile
+    >>> from weft.vision import datasets, io
+    >>> root = tempfile.mkdtemp()
+    >>> os.mkdir(os.path.join(root, "cat"))
+    >>> image = weft.zeros(3, 2, 4, dtype=weft.uint8)
+    >>> io.write_png(image, os.path.join(root, "cat", "a.png"))
+    >>> image, label = datasets.ImageFolder(root)[0]
+    >>> image.size, label
+    ((4, 2), 0)
+    """
 
     def __init__(
         self,

@@ -47,6 +47,15 @@ class VisionDataset(Dataset[Any]):
         target_transform: a function of the target.
 
     Raises: ValueError for both kinds of transforms.
+
+    >>> from weft.vision import datasets
+    >>> class Squares(datasets.VisionDataset):
+    ...     def __len__(self):
+    ...         return 3
+    ...     def __getitem__(self, i):
+    ...         return weft.full((1, 2, 2), i), i
+    >>> Squares()[2][1]
+    2
     """
 
     def __init__(

@@ -21,7 +21,12 @@ _Path = str | os.PathLike[str]
 
 
 class ImageReadMode(Enum):
-    """The channels of what is read: those of the file, or others."""
+    """The channels of what is read: those of the file, or others.
+
+    >>> from weft.vision import io
+    >>> io.ImageReadMode.GRAY.name
+    'GRAY'
+    """
 
     UNCHANGED = 0
     GRAY = 1
@@ -66,13 +71,29 @@ def _bytes(who: str, input: Any) -> io.BytesIO:
 
 
 def read_file(path: _Path) -> Tensor:
-    """The bytes of a file, uint8 [n]."""
+    """The bytes of a file, uint8 [n].
+
+    >>> from weft.vision import io
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "file.png")
+    >>> io.write_file(path, weft.arange(3).to(weft.uint8))
+    >>> io.read_file(path)
+    tensor([0, 1, 2], dtype=torch.uint8)
+    """
     with open(path, "rb") as file:
         return weft.frombuffer(bytearray(file.read()), dtype=weft.uint8)
 
 
 def write_file(filename: _Path, data: Tensor) -> None:
-    """Writes bytes, uint8 [n], to a file."""
+    """Writes bytes, uint8 [n], to a file.
+
+    >>> from weft.vision import io
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "file.png")
+    >>> io.write_file(path, weft.arange(3).to(weft.uint8))
+    >>> os.path.getsize(path)
+    3
+    """
     content = _bytes("write_file", data).getvalue()
     with open(filename, "wb") as file:
         file.write(content)
@@ -88,6 +109,13 @@ def read_image(
         apply_exif_orientation: whether it is turned as its camera says.
 
     Raises: RuntimeError for what is no image, ModuleNotFoundError without Pillow.
+
+    >>> from weft.vision import io
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "file.png")
+    >>> io.write_png(weft.zeros(3, 2, 4, dtype=weft.uint8), path)
+    >>> io.read_image(path).shape
+    torch.Size([3, 2, 4])
     """
     return _read(io.BytesIO(read_file(path).numpy().tobytes()), mode, apply_exif_orientation)
 
@@ -110,14 +138,26 @@ def decode_image(
 def decode_png(
     input: Tensor, mode: Any = ImageReadMode.UNCHANGED, apply_exif_orientation: bool = False
 ) -> Tensor:
-    """The image in the bytes of a PNG file."""
+    """The image in the bytes of a PNG file.
+
+    Bytes uint8 [n] give an image uint8 [C, H, W].
+
+    >>> from weft.vision import io
+    >>> io.decode_png(io.encode_png(weft.zeros(3, 2, 4, dtype=weft.uint8))).shape
+    torch.Size([3, 2, 4])
+    """
     return _read(_bytes("decode_png", input), mode, apply_exif_orientation, "PNG")
 
 
 def decode_jpeg(
     input: Any, mode: Any = ImageReadMode.UNCHANGED, apply_exif_orientation: bool = False
 ) -> Any:
-    """The image in the bytes of a JPEG file, or those of a list."""
+    """The image in the bytes of a JPEG file, or those of a list.
+
+    >>> from weft.vision import io
+    >>> io.decode_jpeg(io.encode_jpeg(weft.zeros(3, 2, 4, dtype=weft.uint8))).shape
+    torch.Size([3, 2, 4])
+    """
     if isinstance(input, list):
         return [decode_jpeg(one, mode, apply_exif_orientation) for one in input]
     return _read(_bytes("decode_jpeg", input), mode, apply_exif_orientation, "JPEG")
@@ -137,7 +177,12 @@ def _encoded(who: str, input: Any, format: str, **how: int) -> Tensor:
 
 
 def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
-    """The bytes of a PNG file of an image, uint8 [1 or 3, H, W]."""
+    """The bytes of a PNG file of an image, uint8 [1 or 3, H, W].
+
+    >>> from weft.vision import io
+    >>> io.encode_png(weft.zeros(3, 2, 4, dtype=weft.uint8)).dtype
+    torch.uint8
+    """
     if not 0 <= compression_level <= 9:
         raise RuntimeError(
             f"[encode_png] expected a level of 0 to 9, got {compression_level}: "
@@ -147,7 +192,12 @@ def encode_png(input: Tensor, compression_level: int = 6) -> Tensor:
 
 
 def encode_jpeg(input: Any, quality: int = 75) -> Any:
-    """The bytes of a JPEG file of an image, uint8 [1 or 3, H, W], or those of a list."""
+    """The bytes of a JPEG file of an image, uint8 [1 or 3, H, W], or those of a list.
+
+    >>> from weft.vision import io
+    >>> io.encode_jpeg(weft.zeros(3, 2, 4, dtype=weft.uint8)).dtype
+    torch.uint8
+    """
     if not 1 <= quality <= 100:
         raise ValueError(
             f"[encode_jpeg] expected a quality of 1 to 100, got {quality}: "
@@ -159,10 +209,26 @@ def encode_jpeg(input: Any, quality: int = 75) -> Any:
 
 
 def write_png(input: Tensor, filename: _Path, compression_level: int = 6) -> None:
-    """Writes an image, uint8 [1 or 3, H, W], to a PNG file."""
+    """Writes an image, uint8 [1 or 3, H, W], to a PNG file.
+
+    >>> from weft.vision import io
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "file.png")
+    >>> io.write_png(weft.zeros(3, 2, 4, dtype=weft.uint8), path)
+    >>> io.read_image(path).shape
+    torch.Size([3, 2, 4])
+    """
     write_file(filename, encode_png(input, compression_level))
 
 
 def write_jpeg(input: Tensor, filename: _Path, quality: int = 75) -> None:
-    """Writes an image, uint8 [1 or 3, H, W], to a JPEG file."""
+    """Writes an image, uint8 [1 or 3, H, W], to a JPEG file.
+
+    >>> from weft.vision import io
+    >>> import os, tempfile
+    >>> path = os.path.join(tempfile.mkdtemp(), "file.jpg")
+    >>> io.write_jpeg(weft.zeros(3, 2, 4, dtype=weft.uint8), path)
+    >>> io.read_image(path).shape
+    torch.Size([3, 2, 4])
+    """
     write_file(filename, encode_jpeg(input, quality))

@@ -28,7 +28,12 @@ _WEIGHTS: dict[str, type[WeightsEnum]] = {}
 
 @dataclass
 class Weights:
-    """Where weights are, how images become their inputs, and facts about them."""
+    """Where weights are, how images become their inputs, and facts about them.
+
+    >>> from weft.vision import models
+    >>> type(models.ResNet18_Weights.DEFAULT.value).__name__
+    'Weights'
+    """
 
     url: str
     transforms: Any
@@ -39,7 +44,12 @@ class Weights:
 
 
 class WeightsEnum(Enum):
-    """The weights that there are of a model."""
+    """The weights that there are of a model.
+
+    >>> from weft.vision import models
+    >>> models.ResNet18_Weights.DEFAULT.name
+    'IMAGENET1K_V1'
+    """
 
     @classmethod
     def verify(cls, obj: Any) -> Any:
@@ -118,7 +128,11 @@ def weights_enum(
     members["DEFAULT"] = list(members.values())[-1]
     make: Any = WeightsEnum
     made = make(name, members, module=module)
-    made.__doc__ = f"The weights that there are of {name.removesuffix('_Weights')}."
+    made.__doc__ = f"""The weights that there are of {name.removesuffix("_Weights")}.
+
+    >>> weft.vision.models.{name}.DEFAULT.meta["num_params"]
+    {params}
+    """
     return made
 
 
@@ -163,7 +177,10 @@ def builder(
     build.__doc__ = (
         f"{about}.\n\nArgs:\n    weights: of `{weights.__name__}`, or the name of one; None for "
         "random ones.\n    progress: whether fetching a file shows how far it is.\n    kwargs: "
-        "what the model's class takes, num_classes for one.\n"
+        "what the model's class takes, num_classes for one.\n\nIts images are [N, 3, H, W], what "
+        "it gives is [N, num_classes].\n\n"
+        f">>> with weft.device('meta'):\n...     model = weft.vision.models.{name}()\n"
+        ">>> model(weft.empty(1, 3, 224, 224, device='meta')).shape\ntorch.Size([1, 1000])\n"
     )
     _BUILDERS[name], _WEIGHTS[name] = build, weights
     return build
@@ -196,7 +213,12 @@ def list_models(module: Any = None, include: Any = None, exclude: Any = None) ->
 
 
 def get_model_builder(name: str) -> Callable[..., Module]:
-    """The function of that name that makes a model."""
+    """The function of that name that makes a model.
+
+    >>> from weft.vision import models
+    >>> models.get_model_builder("resnet18") is models.resnet18
+    True
+    """
     if name.lower() not in _BUILDERS:
         raise ValueError(
             f"[get_model] expected one of {', '.join(sorted(_BUILDERS))}, got {name}: "
@@ -216,13 +238,23 @@ def get_model(name: str, **config: Any) -> Module:
 
 
 def get_model_weights(name: Any) -> type[WeightsEnum]:
-    """The weights that there are of a model, by its name or its builder."""
+    """The weights that there are of a model, by its name or its builder.
+
+    >>> from weft.vision import models
+    >>> models.get_model_weights("resnet18").__name__
+    'ResNet18_Weights'
+    """
     build = get_model_builder(name if isinstance(name, str) else name.__name__)
     return _WEIGHTS[build.__name__]
 
 
 def get_weight(name: str) -> WeightsEnum:
-    """Weights by a name like "ResNet50_Weights.DEFAULT"."""
+    """Weights by a name like "ResNet50_Weights.DEFAULT".
+
+    >>> from weft.vision import models
+    >>> models.get_weight("ResNet18_Weights.DEFAULT").name
+    'IMAGENET1K_V1'
+    """
     kind, _, member = name.partition(".")
     found = next((w for w in _WEIGHTS.values() if w.__name__ == kind), None)
     if found is None or not member:

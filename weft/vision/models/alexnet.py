@@ -10,7 +10,16 @@ __all__ = ["AlexNet", "AlexNet_Weights", "alexnet"]
 
 
 class AlexNet(nn.Module):
-    """Five convolutions, then three linear layers with dropout."""
+    """Five convolutions, then three linear layers with dropout.
+
+    Images [N, 3, H, W] give [N, num_classes].
+
+    >>> from weft.vision import models
+    >>> with weft.device("meta"):
+    ...     model = models.AlexNet()
+    >>> model(weft.empty(1, 3, 224, 224, device="meta")).shape
+    torch.Size([1, 1000])
+    """
 
     def __init__(self, num_classes: int = 1000, dropout: float = 0.5) -> None:
         super().__init__()

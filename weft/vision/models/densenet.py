@@ -92,6 +92,8 @@ class _Transition(nn.Sequential):
 class DenseNet(nn.Module):
     """Blocks of densely connected layers, with transitions between them.
 
+    Images [N, 3, H, W] give [N, num_classes].
+
     Args:
         growth_rate: channels that a layer adds.
         block_config: layers of each block.
@@ -100,6 +102,12 @@ class DenseNet(nn.Module):
         drop_rate: of a layer's dropout.
         num_classes: numbers that come out.
         memory_efficient: compute narrow products again in backward.
+
+    >>> from weft.vision import models
+    >>> with weft.device("meta"):
+    ...     model = models.DenseNet(4, (1, 1, 1, 1), 8)
+    >>> model(weft.empty(1, 3, 224, 224, device="meta")).shape
+    torch.Size([1, 1000])
     """
 
     def __init__(

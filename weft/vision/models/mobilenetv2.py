@@ -28,7 +28,15 @@ def _multiple(value: float, divisor: int) -> int:
 
 
 class InvertedResidual(nn.Module):
-    """A convolution by channel between two of 1x1, beside the identity where shapes allow."""
+    """A convolution by channel between two of 1x1, beside the identity where shapes allow.
+
+    Images [N, inp, H, W] give [N, oup, H, W], by `stride` smaller.
+
+    >>> from weft.vision import models
+    >>> from weft.vision.models.mobilenetv2 import InvertedResidual
+    >>> InvertedResidual(4, 4, 1, 2)(weft.ones(1, 4, 2, 2)).shape
+    torch.Size([1, 4, 2, 2])
+    """
 
     def __init__(
         self,
@@ -63,10 +71,18 @@ class InvertedResidual(nn.Module):
 class MobileNetV2(nn.Module):
     """Inverted residuals, then one linear layer.
 
+    Images [N, 3, H, W] give [N, num_classes].
+
     Args:
         width_mult: how many channels there are, of the paper's.
         inverted_residual_setting: of each stage: expansion, channels, blocks, stride.
         round_nearest: what numbers of channels are multiples of.
+
+    >>> from weft.vision import models
+    >>> with weft.device("meta"):
+    ...     model = models.MobileNetV2()
+    >>> model(weft.empty(1, 3, 224, 224, device="meta")).shape
+    torch.Size([1, 1000])
     """
 
     def __init__(

@@ -34,7 +34,15 @@ def conv1x1(in_planes: int, out_planes: int, stride: int = 1) -> nn.Conv2d:
 
 
 class BasicBlock(nn.Module):
-    """Two 3x3 convolutions beside the identity."""
+    """Two 3x3 convolutions beside the identity.
+
+    Images [N, inplanes, H, W] give [N, planes, H, W], by `stride` smaller.
+
+    >>> from weft.vision import models
+    >>> from weft.vision.models.resnet import BasicBlock
+    >>> BasicBlock(4, 4)(weft.ones(1, 4, 2, 2)).shape
+    torch.Size([1, 4, 2, 2])
+    """
 
     expansion = 1
 
@@ -76,7 +84,15 @@ class BasicBlock(nn.Module):
 
 
 class Bottleneck(nn.Module):
-    """A 3x3 convolution between two of 1x1, beside the identity; the 3x3 one has the stride."""
+    """A 3x3 convolution between two of 1x1, beside the identity; the 3x3 one has the stride.
+
+    Images [N, inplanes, H, W] give [N, 4 planes, H, W], by `stride` smaller.
+
+    >>> from weft.vision import models
+    >>> from weft.vision.models.resnet import Bottleneck
+    >>> Bottleneck(8, 2)(weft.ones(1, 8, 2, 2)).shape
+    torch.Size([1, 8, 2, 2])
+    """
 
     expansion = 4
 
@@ -119,6 +135,13 @@ class ResNet(nn.Module):
         layers: the blocks of each of the four stages.
         zero_init_residual: whether each block is the identity at first.
         replace_stride_with_dilation: of the last three stages, which dilate in place of a stride.
+
+    >>> from weft.vision import models
+    >>> from weft.vision.models.resnet import BasicBlock
+    >>> with weft.device("meta"):
+    ...     model = models.ResNet(BasicBlock, [1, 1, 1, 1])
+    >>> model(weft.empty(1, 3, 224, 224, device="meta")).shape
+    torch.Size([1, 1000])
     """
 
     def __init__(

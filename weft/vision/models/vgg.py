@@ -26,7 +26,16 @@ cfgs: dict[str, list[Any]] = {
 
 
 class VGG(nn.Module):
-    """Convolutions, then three linear layers with dropout."""
+    """Convolutions, then three linear layers with dropout.
+
+    Images [N, 3, H, W] give [N, num_classes].
+
+    >>> from weft.vision import models
+    >>> with weft.device("meta"):
+    ...     model = models.VGG(weft.nn.Conv2d(3, 512, 1))
+    >>> model(weft.empty(1, 3, 224, 224, device="meta")).shape
+    torch.Size([1, 1000])
+    """
 
     def __init__(
         self,

@@ -105,6 +105,12 @@ class VisionTransformer(nn.Module):
 
     Args:
         representation_size: the width of one more layer before the last, if any.
+
+    >>> from weft.vision import models
+    >>> with weft.device("meta"):
+    ...     model = models.VisionTransformer(224, 32, 1, 2, 8, 16)
+    >>> model(weft.empty(1, 3, 224, 224, device="meta")).shape
+    torch.Size([1, 1000])
     """
 
     def __init__(

@@ -59,7 +59,13 @@ def nms(boxes: Tensor, scores: Tensor, iou_threshold: float) -> Tensor:
 
 
 def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: float) -> Tensor:
-    """`nms` among the boxes of each class of `idxs`, int64 [N]; what is kept, best first."""
+    """`nms` among the boxes of each class of `idxs`, int64 [N]; what is kept, best first.
+
+    >>> from weft.vision import ops
+    >>> boxes = weft.cat([weft.tensor([[0.0, 0.0, 2.0, 2.0]]), weft.tensor([[0.0, 0.0, 2.0, 2.0]])])
+    >>> ops.batched_nms(boxes, weft.tensor([0.5, 0.9]), weft.tensor([0, 0]), 0.5)
+    tensor([1])
+    """
     _check("batched_nms", "boxes", boxes)
     kept = weft.zeros(len(boxes), dtype=weft.bool)
     for one in idxs.unique():
@@ -70,12 +76,24 @@ def batched_nms(boxes: Tensor, scores: Tensor, idxs: Tensor, iou_threshold: floa
 
 
 def remove_small_boxes(boxes: Tensor, min_size: float) -> Tensor:
-    """Indices of the boxes whose edges are all at least that long."""
+    """Indices of the boxes whose edges are all at least that long.
+
+    Boxes [N, 4]; the indices are int64.
+
+    >>> from weft.vision import ops
+    >>> ops.remove_small_boxes(weft.tensor([[0.0, 0.0, 2.0, 2.0]]), 3.0)
+    tensor([], dtype=torch.int64)
+    """
     return ((boxes[..., 2:] - boxes[..., :2]) >= min_size).all(-1).nonzero().flatten()
 
 
 def clip_boxes_to_image(boxes: Tensor, size: tuple[int, int]) -> Tensor:
-    """The boxes within an image of [H, W]."""
+    """The boxes within an image of [H, W].
+
+    >>> from weft.vision import ops
+    >>> ops.clip_boxes_to_image(weft.tensor([[1.0, 0.0, 3.0, 2.0]]), (2, 2))
+    tensor([[1., 0., 2., 2.]])
+    """
     height, width = size
     x, y = boxes[..., 0::2].clamp(0, width), boxes[..., 1::2].clamp(0, height)
     return weft.stack([x, y], -1).reshape(boxes.shape)
@@ -100,6 +118,8 @@ def _check_format(who: str, *formats: str) -> None:
 def box_convert(boxes: Tensor, in_fmt: str, out_fmt: str) -> Tensor:
     """Boxes in another format: "xyxy", "xywh" or "cxcywh" (centre, width, height).
 
+    [..., 4] gives [..., 4].
+
     >>> from weft.vision import ops
     >>> ops.box_convert(weft.tensor([[1., 2., 5., 8.]]), "xyxy", "cxcywh")
     tensor([[3., 5., 4., 6.]])
@@ -122,7 +142,12 @@ def _wide(boxes: Tensor) -> Tensor:
 
 
 def box_area(boxes: Tensor, fmt: str = "xyxy") -> Tensor:
-    """The areas of boxes [..., 4]."""
+    """The areas of boxes [..., 4].
+
+    >>> from weft.vision import ops
+    >>> ops.box_area(weft.tensor([[0.0, 0.0, 2.0, 2.0]]))
+    tensor([4.])
+    """
     _check_format("box_area", fmt)
     wide = _wide(boxes)
     edges = wide[..., 2:] - wide[..., :2] if fmt == "xyxy" else wide[..., 2:]
@@ -139,7 +164,12 @@ def _overlap(boxes1: Tensor, boxes2: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def box_iou(boxes1: Tensor, boxes2: Tensor, fmt: str = "xyxy") -> Tensor:
-    """Intersection over union of each of boxes1 [N, 4] with each of boxes2 [M, 4]: [N, M]."""
+    """Intersection over union of each of boxes1 [N, 4] with each of boxes2 [M, 4]: [N, M].
+
+    >>> from weft.vision import ops
+    >>> ops.box_iou(weft.tensor([[0.0, 0.0, 2.0, 2.0]]), weft.tensor([[1.0, 0.0, 3.0, 2.0]]))
+    tensor([[0.3333]])
+    """
     _check_format("box_iou", fmt)
     shared, union = _overlap(_to_corners(boxes1, fmt), _to_corners(boxes2, fmt))
     return shared / union
@@ -153,7 +183,13 @@ def _hull(boxes1: Tensor, boxes2: Tensor) -> Tensor:
 
 
 def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
-    """IoU less the part of the hull that neither covers (Rezatofighi et al. 2019): [N, M]."""
+    """IoU less the part of the hull that neither covers (Rezatofighi et al. 2019): [N, M].
+
+    >>> from weft.vision import ops
+    >>> a, b = weft.tensor([[0.0, 0.0, 2.0, 2.0]]), weft.tensor([[1.0, 0.0, 3.0, 2.0]])
+    >>> ops.generalized_box_iou(a, b)
+    tensor([[0.3333]])
+    """
     shared, union = _overlap(boxes1, boxes2)
     edges = _hull(boxes1, boxes2)
     hull = edges[..., 0] * edges[..., 1]
@@ -161,7 +197,15 @@ def generalized_box_iou(boxes1: Tensor, boxes2: Tensor) -> Tensor:
 
 
 def distance_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tensor:
-    """IoU less the squared distance of the centres, of the hull's diagonal (Zheng et al. 2020)."""
+    """IoU less the squared distance of the centres, of the hull's diagonal (Zheng et al. 2020).
+
+    [N, 4] and [M, 4] give [N, M].
+
+    >>> from weft.vision import ops
+    >>> a, b = weft.tensor([[0.0, 0.0, 2.0, 2.0]]), weft.tensor([[0.0, 0.0, 2.0, 2.0]])
+    >>> ops.distance_box_iou(a, b)
+    tensor([[1.]])
+    """
     middle1, middle2 = ((_wide(b)[..., :2] + _wide(b)[..., 2:]) / 2 for b in (boxes1, boxes2))
     apart = (middle1[..., :, None, :] - middle2[..., None, :, :]).square().sum(-1)
     diagonal = _hull(boxes1, boxes2).square().sum(-1) + eps
@@ -169,7 +213,15 @@ def distance_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tenso
 
 
 def complete_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tensor:
-    """`distance_box_iou` less a term for unlike ratios (Zheng et al. 2020)."""
+    """`distance_box_iou` less a term for unlike ratios (Zheng et al. 2020).
+
+    [N, 4] and [M, 4] give [N, M].
+
+    >>> from weft.vision import ops
+    >>> a, b = weft.tensor([[0.0, 0.0, 2.0, 2.0]]), weft.tensor([[0.0, 0.0, 2.0, 2.0]])
+    >>> ops.complete_box_iou(a, b)
+    tensor([[1.]])
+    """
     angles = []
     for boxes in (boxes1, boxes2):
         edges = _wide(boxes)[..., 2:] - _wide(boxes)[..., :2]
@@ -181,7 +233,12 @@ def complete_box_iou(boxes1: Tensor, boxes2: Tensor, eps: float = 1e-7) -> Tenso
 
 
 def masks_to_boxes(masks: Tensor) -> Tensor:
-    """The smallest boxes [N, 4] around what is not 0 in masks [N, H, W], ends included."""
+    """The smallest boxes [N, 4] around what is not 0 in masks [N, H, W], ends included.
+
+    >>> from weft.vision import ops
+    >>> ops.masks_to_boxes(weft.tensor([[[0, 1], [0, 1]]]))
+    tensor([[1., 0., 1., 1.]])
+    """
     out = weft.zeros(len(masks), 4)
     for i, mask in enumerate(masks):
         rows, columns = weft.where(mask != 0)

@@ -26,7 +26,12 @@ def _same(kernel_size: Any, dilation: Any) -> Any:
 
 
 class ConvNormActivation(nn.Sequential):
-    """A convolution, a norm and an activation; the latter two may be None."""
+    """A convolution, a norm and an activation; the latter two may be None.
+
+    >>> from weft.vision import ops
+    >>> ops.Conv2dNormActivation(1, 2)(weft.ones(1, 1, 4, 4)).shape
+    torch.Size([1, 2, 4, 4])
+    """
 
     def __init__(
         self,
@@ -69,7 +74,12 @@ class Conv2dNormActivation(ConvNormActivation):
 
 
 class Conv3dNormActivation(ConvNormActivation):
-    """The same of volumes."""
+    """The same of volumes.
+
+    >>> from weft.vision import ops
+    >>> ops.Conv3dNormActivation(1, 2)(weft.ones(1, 1, 4, 4, 4)).shape
+    torch.Size([1, 2, 4, 4, 4])
+    """
 
     def __init__(
         self,
@@ -122,7 +132,14 @@ class MLP(nn.Sequential):
 
 
 class SqueezeExcitation(nn.Module):
-    """Channels weighed by what the whole image says (Hu et al. 2017)."""
+    """Channels weighed by what the whole image says (Hu et al. 2017).
+
+    Images [N, C, H, W], whose shape stays.
+
+    >>> from weft.vision import ops
+    >>> ops.SqueezeExcitation(4, 2)(weft.ones(1, 4, 2, 2)).shape
+    torch.Size([1, 4, 2, 2])
+    """
 
     def __init__(
         self,
@@ -143,7 +160,14 @@ class SqueezeExcitation(nn.Module):
 
 
 class FrozenBatchNorm2d(nn.Module):
-    """Batch normalization whose numbers are fixed: all of them are buffers."""
+    """Batch normalization whose numbers are fixed: all of them are buffers.
+
+    Images [N, C, H, W].
+
+    >>> from weft.vision import ops
+    >>> ops.FrozenBatchNorm2d(3)(weft.ones(1, 3, 2, 2)).shape
+    torch.Size([1, 3, 2, 2])
+    """
 
     def __init__(self, num_features: int, eps: float = 1e-5) -> None:
         super().__init__()
@@ -166,7 +190,14 @@ class FrozenBatchNorm2d(nn.Module):
 
 
 class Permute(nn.Module):
-    """`weft.permute` as a layer."""
+    """`weft.permute` as a layer.
+
+    Shapes are those of `permute`.
+
+    >>> from weft.vision import ops
+    >>> ops.Permute([1, 0])(weft.ones(2, 3)).shape
+    torch.Size([3, 2])
+    """
 
     def __init__(self, dims: Sequence[int]) -> None:
         super().__init__()

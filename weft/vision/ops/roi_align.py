@@ -108,7 +108,15 @@ def roi_align(
 
 
 class RoIAlign(nn.Module):
-    """`roi_align` as a layer."""
+    """`roi_align` as a layer.
+
+    Images [N, C, H, W] give [boxes, C, *output_size].
+
+    >>> from weft.vision import ops
+    >>> align = ops.RoIAlign(2, spatial_scale=1.0, sampling_ratio=1)
+    >>> align(weft.ones(1, 3, 8, 8), [weft.tensor([[0.0, 0.0, 4.0, 4.0]])]).shape
+    torch.Size([1, 3, 2, 2])
+    """
 
     def __init__(
         self,

@@ -11,6 +11,8 @@ __all__ = ["StochasticDepth", "stochastic_depth"]
 def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) -> Tensor:
     """The input, 0 with probability `p` and else divided by 1 - p, while training.
 
+    [N, *], whose shape stays.
+
     Args:
         mode: "batch" for all of it at once, "row" for each example of dim 0.
 
@@ -38,7 +40,15 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
 
 
 class StochasticDepth(nn.Module):
-    """`stochastic_depth` as a layer."""
+    """`stochastic_depth` as a layer.
+
+    [N, *], whose shape stays.
+
+    >>> from weft.vision import ops
+    >>> ops.StochasticDepth(0.5, "row").eval()(weft.ones(2, 2))
+    tensor([[1., 1.],
+            [1., 1.]])
+    """
 
     def __init__(self, p: float, mode: str) -> None:
         super().__init__()

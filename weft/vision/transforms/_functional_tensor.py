@@ -400,6 +400,10 @@ def normalize(tensor: Tensor, mean: Any, std: Any, inplace: bool = False) -> Ten
     """(tensor - mean) / std, by channel of a float tensor [..., C, H, W].
 
     Raises: TypeError for integers, ValueError for other shapes and where std is 0.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.normalize(weft.tensor([[[1.0, 3.0]]]), [2.0], [1.0])
+    tensor([[[-1.,  1.]]])
     """
     if not isinstance(tensor, Tensor):
         raise TypeError(
@@ -432,6 +436,12 @@ def erase(img: Tensor, i: int, j: int, h: int, w: int, v: Tensor, inplace: bool 
     """The tensor with `v` in the part at row `i` and column `j`, of `h` rows and `w` columns.
 
     Raises: TypeError for what is no tensor.
+
+    [..., C, H, W], with `v` of [C, h, w] or what broadcasts to it.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.erase(weft.ones(1, 1, 3), 0, 0, 1, 2, weft.tensor(0.0))
+    tensor([[[0., 0., 1.]]])
     """
     if not isinstance(img, Tensor):
         raise TypeError(

@@ -10,7 +10,12 @@ __all__ = ["InterpolationMode", "as_mode", "numbers", "pil_modes_mapping"]
 
 
 class InterpolationMode(Enum):
-    """How pixels between pixels get their values; tensors take the first four."""
+    """How pixels between pixels get their values; tensors take the first four.
+
+    >>> from weft.vision import transforms as T
+    >>> T.InterpolationMode.BILINEAR.value
+    'bilinear'
+    """
 
     NEAREST = "nearest"
     NEAREST_EXACT = "nearest-exact"

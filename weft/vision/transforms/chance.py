@@ -52,14 +52,29 @@ class RandomHorizontalFlip(Chance):
 
 
 class RandomVerticalFlip(Chance):
-    """The image mirrored top to bottom, with probability `p`."""
+    """The image mirrored top to bottom, with probability `p`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomVerticalFlip(p=1.0)(weft.tensor([[[1], [2]]]))
+    tensor([[[2],
+             [1]]])
+    """
 
     def change(self, img: Any) -> Any:
         return TF.vflip(img)
 
 
 class RandomGrayscale(Chance):
-    """The image in grey, of as many channels, with probability `p`."""
+    """The image in grey, of as many channels, with probability `p`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomGrayscale(p=1.0)(weft.ones(3, 2, 2)).shape
+    torch.Size([3, 2, 2])
+    """
 
     def __init__(self, p: float = 0.1) -> None:
         super().__init__(p)
@@ -69,28 +84,56 @@ class RandomGrayscale(Chance):
 
 
 class RandomInvert(Chance):
-    """White less the image, with probability `p`."""
+    """White less the image, with probability `p`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomInvert(p=1.0)(weft.tensor([[[0.25, 1.0]]]))
+    tensor([[[0.7500, 0.0000]]])
+    """
 
     def change(self, img: Any) -> Any:
         return TF.invert(img)
 
 
 class RandomAutocontrast(Chance):
-    """Each channel stretched from black to white, with probability `p`."""
+    """Each channel stretched from black to white, with probability `p`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomAutocontrast(p=1.0)(weft.tensor([[[0.25, 0.75]]]))
+    tensor([[[0., 1.]]])
+    """
 
     def change(self, img: Any) -> Any:
         return TF.autocontrast(img)
 
 
 class RandomEqualize(Chance):
-    """Each channel with its histogram made flat, with probability `p`."""
+    """Each channel with its histogram made flat, with probability `p`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomEqualize()(weft.ones(1, 2, 2, dtype=weft.uint8)).shape
+    torch.Size([1, 2, 2])
+    """
 
     def change(self, img: Any) -> Any:
         return TF.equalize(img)
 
 
 class RandomPosterize(Chance):
-    """`bits` bits of each value, with probability `p`."""
+    """`bits` bits of each value, with probability `p`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomPosterize(2, p=1.0)(weft.full((1, 1, 1), 255, dtype=weft.uint8))
+    tensor([[[192]]], dtype=torch.uint8)
+    """
 
     def __init__(self, bits: int, p: float = 0.5) -> None:
         super().__init__(p)
@@ -104,7 +147,14 @@ class RandomPosterize(Chance):
 
 
 class RandomSolarize(Chance):
-    """Values of at least `threshold` inverted, with probability `p`."""
+    """Values of at least `threshold` inverted, with probability `p`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomSolarize(0.5, p=1.0)(weft.tensor([[[0.25, 1.0]]]))
+    tensor([[[0.2500, 0.0000]]])
+    """
 
     def __init__(self, threshold: float, p: float = 0.5) -> None:
         super().__init__(p)
@@ -118,7 +168,14 @@ class RandomSolarize(Chance):
 
 
 class RandomAdjustSharpness(Chance):
-    """The image sharper (factors above 1) or softer, with probability `p`."""
+    """The image sharper (factors above 1) or softer, with probability `p`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomAdjustSharpness(2)(weft.ones(1, 3, 3)).shape
+    torch.Size([1, 3, 3])
+    """
 
     def __init__(self, sharpness_factor: float, p: float = 0.5) -> None:
         super().__init__(p)
@@ -160,9 +217,15 @@ def _factors(name: str, given: Any) -> tuple[float, float] | None:
 class ColorJitter(Transform):
     """Brightness, contrast, saturation and hue changed by random factors in a random order.
 
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
     Args:
         brightness, contrast, saturation: a number x for factors of 1 - x to 1 + x, or bounds.
         hue: a number x up to 0.5 for turns of -x to x, or bounds.
+
+    >>> from weft.vision import transforms as T
+    >>> T.ColorJitter(brightness=0.5)(weft.ones(3, 2, 2)).shape
+    torch.Size([3, 2, 2])
     """
 
     _shown = ("brightness", "contrast", "saturation", "hue")
@@ -198,7 +261,14 @@ class ColorJitter(Transform):
 
 
 class GaussianBlur(Transform):
-    """The image blurred by a bell of a random width of `sigma`."""
+    """The image blurred by a bell of a random width of `sigma`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.GaussianBlur(3)(weft.ones(1, 3, 3)).shape
+    torch.Size([1, 3, 3])
+    """
 
     _shown = ("kernel_size", "sigma")
 
@@ -232,10 +302,16 @@ class GaussianBlur(Transform):
 class RandomErasing(Transform):
     """A rectangle of the tensor erased, with probability `p` (Zhong et al. 2017).
 
+    A tensor [..., C, H, W], whose shape stays.
+
     Args:
         scale: bounds of its part of the area.
         ratio: bounds of height over width.
         value: what stands there: a number, one for each channel, or "random" for normal numbers.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomErasing(p=1.0)(weft.ones(3, 8, 8)).shape
+    torch.Size([3, 8, 8])
     """
 
     _shown = ("p", "scale", "ratio", "value", "inplace")

@@ -62,6 +62,11 @@ def pil_to_tensor(pic: Any) -> Tensor:
     """A PIL image as a tensor [C, H, W] of the image's own values.
 
     Raises: TypeError for anything else.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> from PIL import Image
+    >>> TF.pil_to_tensor(Image.new("RGB", (2, 3))).shape
+    torch.Size([3, 3, 2])
     """
     if not is_pil(pic):
         raise TypeError(
@@ -75,6 +80,12 @@ def convert_image_dtype(image: Tensor, dtype: weft.dtype = weft.float32) -> Tens
     """A tensor in another dtype, white as white: 255 of uint8 is 1 of a float.
 
     Raises: TypeError for what is no tensor, RuntimeError where floats cannot say all integers.
+
+    The shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.convert_image_dtype(weft.full((1, 1, 1), 255, dtype=weft.uint8))
+    tensor([[[1.]]])
     """
     if not isinstance(image, Tensor):
         raise TypeError(
@@ -113,6 +124,10 @@ def to_pil_image(pic: Any, mode: str | None = None) -> Any:
         mode: Pillow's mode, where the channels leave a choice.
 
     Raises: TypeError and ValueError for what is no image.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.to_pil_image(weft.ones(3, 2, 4)).size
+    (4, 2)
     """
     import numpy as np
 

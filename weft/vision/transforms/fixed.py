@@ -57,7 +57,12 @@ class Compose(Several):
 
 
 class RandomApply(Several):
-    """All of the transforms, with probability `p`, or none."""
+    """All of the transforms, with probability `p`, or none.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomApply([T.CenterCrop(2)], p=1.0)(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 2, 2])
+    """
 
     def __init__(self, transforms: Any, p: float = 0.5) -> None:
         super().__init__(transforms)
@@ -75,7 +80,12 @@ class RandomApply(Several):
 
 
 class RandomOrder(Several):
-    """All of the transforms in an order of Python's `random`."""
+    """All of the transforms in an order of Python's `random`.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomOrder([T.CenterCrop(2), T.Pad(1)])(weft.ones(1, 4, 4)).shape[0]
+    1
+    """
 
     def forward(self, img: Any) -> Any:
         order = list(range(len(self.transforms)))
@@ -86,7 +96,12 @@ class RandomOrder(Several):
 
 
 class RandomChoice(Several):
-    """One of the transforms, by Python's `random`, with weights `p`."""
+    """One of the transforms, by Python's `random`, with weights `p`.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomChoice([T.CenterCrop(2)])(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 2, 2])
+    """
 
     def __init__(self, transforms: Any, p: Sequence[float] | None = None) -> None:
         super().__init__(transforms)
@@ -105,21 +120,38 @@ class RandomChoice(Several):
 
 
 class ToTensor(Transform):
-    """A PIL image or an array [H, W, C] of bytes as a tensor [C, H, W] of 0 to 1."""
+    """A PIL image or an array [H, W, C] of bytes as a tensor [C, H, W] of 0 to 1.
+
+    >>> from weft.vision import transforms as T
+    >>> from PIL import Image
+    >>> T.ToTensor()(Image.new("RGB", (2, 3))).shape
+    torch.Size([3, 3, 2])
+    """
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
         return TF.to_tensor(img)
 
 
 class PILToTensor(Transform):
-    """A PIL image as a tensor [C, H, W] of its own values."""
+    """A PIL image as a tensor [C, H, W] of its own values.
+
+    >>> from weft.vision import transforms as T
+    >>> from PIL import Image
+    >>> T.PILToTensor()(Image.new("RGB", (2, 3))).shape
+    torch.Size([3, 3, 2])
+    """
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
         return TF.pil_to_tensor(img)
 
 
 class ToPILImage(Transform):
-    """A tensor [C, H, W] or an array [H, W, C] as a PIL image."""
+    """A tensor [C, H, W] or an array [H, W, C] as a PIL image.
+
+    >>> from weft.vision import transforms as T
+    >>> T.ToPILImage()(weft.ones(3, 2, 4)).size
+    (4, 2)
+    """
 
     def __init__(self, mode: str | None = None) -> None:
         super().__init__()
@@ -133,7 +165,14 @@ class ToPILImage(Transform):
 
 
 class ConvertImageDtype(Transform):
-    """A tensor in another dtype, white as white."""
+    """A tensor in another dtype, white as white.
+
+    The shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.ConvertImageDtype(weft.float32)(weft.full((1, 1, 1), 255, dtype=weft.uint8))
+    tensor([[[1.]]])
+    """
 
     def __init__(self, dtype: weft.dtype) -> None:
         super().__init__()
@@ -162,7 +201,12 @@ class Normalize(Transform):
 
 
 class Resize(Transform):
-    """The image in another size: [H, W], or what the shorter edge becomes."""
+    """The image in another size: [H, W], or what the shorter edge becomes.
+
+    >>> from weft.vision import transforms as T
+    >>> T.Resize((2, 2))(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 2, 2])
+    """
 
     _shown = ("size", "interpolation", "max_size", "antialias")
 
@@ -183,7 +227,15 @@ class Resize(Transform):
 
 
 class CenterCrop(Transform):
-    """The middle of the image."""
+    """The middle of the image.
+
+    A PIL image or a tensor [..., C, H, W], whose result is [..., C, h, w] for a size (h, w).
+
+    >>> from weft.vision import transforms as T
+    >>> T.CenterCrop(2)(weft.arange(16).view(1, 4, 4))
+    tensor([[[ 5,  6],
+             [ 9, 10]]])
+    """
 
     _shown: tuple[str, ...] = ("size",)
 
@@ -196,14 +248,28 @@ class CenterCrop(Transform):
 
 
 class FiveCrop(CenterCrop):
-    """The four corners and the middle, as a tuple."""
+    """The four corners and the middle, as a tuple.
+
+    A PIL image or a tensor [..., C, H, W], whose result is [..., C, h, w] for a size (h, w).
+
+    >>> from weft.vision import transforms as T
+    >>> len(T.FiveCrop(2)(weft.ones(1, 4, 4)))
+    5
+    """
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
         return TF.five_crop(img, self.size)
 
 
 class TenCrop(CenterCrop):
-    """The four corners and the middle, of the image and of the mirrored one."""
+    """The four corners and the middle, of the image and of the mirrored one.
+
+    A PIL image or a tensor [..., C, H, W], whose result is [..., C, h, w] for a size (h, w).
+
+    >>> from weft.vision import transforms as T
+    >>> len(T.TenCrop(2)(weft.ones(1, 4, 4)))
+    10
+    """
 
     _shown: tuple[str, ...] = ("size", "vertical_flip")
 
@@ -216,7 +282,14 @@ class TenCrop(CenterCrop):
 
 
 class Pad(Transform):
-    """The image with a border."""
+    """The image with a border.
+
+    A PIL image or a tensor [..., C, H, W].
+
+    >>> from weft.vision import transforms as T
+    >>> T.Pad(1)(weft.ones(1, 2, 2)).shape
+    torch.Size([1, 4, 4])
+    """
 
     _shown = ("padding", "fill", "padding_mode")
 
@@ -235,7 +308,12 @@ class Pad(Transform):
 
 
 class Lambda(Transform):
-    """Any function of an image."""
+    """Any function of an image.
+
+    >>> from weft.vision import transforms as T
+    >>> T.Lambda(lambda image: image / 2)(weft.ones(1, 1, 1))
+    tensor([[[0.5000]]])
+    """
 
     def __init__(self, lambd: Callable[[Any], Any]) -> None:
         super().__init__()
@@ -251,7 +329,14 @@ class Lambda(Transform):
 
 
 class Grayscale(Transform):
-    """The image in grey."""
+    """The image in grey.
+
+    A PIL image or a tensor [..., 3, H, W], of which [..., num_output_channels, H, W] are left.
+
+    >>> from weft.vision import transforms as T
+    >>> T.Grayscale()(weft.ones(3, 2, 2)).shape
+    torch.Size([1, 2, 2])
+    """
 
     _shown = ("num_output_channels",)
 
@@ -264,7 +349,14 @@ class Grayscale(Transform):
 
 
 class LinearTransformation(Transform):
-    """(image as a row - mean) times a matrix: whitening, for one."""
+    """(image as a row - mean) times a matrix: whitening, for one.
+
+    Tensors [..., C, H, W], the matrix [D, D] and the mean [D] with D = C H W.
+
+    >>> from weft.vision import transforms as T
+    >>> T.LinearTransformation(weft.eye(2), weft.zeros(2))(weft.ones(1, 1, 2))
+    tensor([[[1., 1.]]])
+    """
 
     def __init__(self, transformation_matrix: Tensor, mean_vector: Tensor) -> None:
         super().__init__()

@@ -79,12 +79,26 @@ def get_dimensions(img: Any) -> list[int]:
 
 
 def get_image_size(img: Any) -> list[int]:
-    """Width and height."""
+    """Width and height.
+
+    Of a PIL image or a tensor [..., C, H, W].
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.get_image_size(weft.ones(3, 4, 5))
+    [5, 4]
+    """
     return get_dimensions(img)[:0:-1]
 
 
 def get_image_num_channels(img: Any) -> int:
-    """The number of channels."""
+    """The number of channels.
+
+    Of a PIL image or a tensor [..., C, H, W].
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.get_image_num_channels(weft.ones(3, 4, 5))
+    3
+    """
     return get_dimensions(img)[0]
 
 
@@ -152,11 +166,17 @@ def resize(
 def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -> Any:
     """The image with a border.
 
+    A PIL image or a tensor [..., C, H, W].
+
     Args:
         padding: one number for all sides; left and right, top and bottom; or left, top, right,
             bottom.
         fill: the colour, one number or one for each channel.
         padding_mode: "constant", "edge", "reflect" (the edge once) or "symmetric" (twice).
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.pad(weft.ones(1, 2, 2), 1).shape
+    torch.Size([1, 4, 4])
     """
     sides = numbers("padding", padding, (1, 2, 4))
     if padding_mode not in ("constant", "edge", "reflect", "symmetric"):
@@ -168,12 +188,28 @@ def pad(img: Any, padding: Any, fill: Any = 0, padding_mode: str = "constant") -
 
 
 def crop(img: Any, top: int, left: int, height: int, width: int) -> Any:
-    """A part of the image; what lies outside of the image is 0."""
+    """A part of the image; what lies outside of the image is 0.
+
+    A PIL image or a tensor [..., C, H, W], whose part is [..., C, height, width].
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.crop(weft.arange(16).view(1, 4, 4), 0, 0, 2, 2)
+    tensor([[[0, 1],
+             [4, 5]]])
+    """
     return _of(img).crop(img, top, left, height, width)
 
 
 def center_crop(img: Any, output_size: Any) -> Any:
-    """The middle of the image, which is padded with 0 first where it is smaller."""
+    """The middle of the image, which is padded with 0 first where it is smaller.
+
+    A PIL image or a tensor [..., C, H, W], whose result is [..., C, h, w] for a size (h, w).
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.center_crop(weft.arange(16).view(1, 4, 4), 2)
+    tensor([[[ 5,  6],
+             [ 9, 10]]])
+    """
     height, width = _pair("output_size", output_size)
     _, h, w = get_dimensions(img)
     if width > w or height > h:
@@ -193,13 +229,25 @@ def resized_crop(
     interpolation: Any = _BILINEAR,
     antialias: bool | None = True,
 ) -> Any:
-    """A part of the image, in another size."""
+    """A part of the image, in another size.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.resized_crop(weft.ones(1, 4, 4), 0, 0, 2, 2, [4, 4]).shape
+    torch.Size([1, 4, 4])
+    """
     part = crop(img, top, left, height, width)
     return resize(part, size, interpolation, antialias=antialias)
 
 
 def five_crop(img: Any, size: Any) -> tuple[Any, ...]:
-    """The four corners (top left, top right, bottom left, bottom right) and the middle."""
+    """The four corners (top left, top right, bottom left, bottom right) and the middle.
+
+    A PIL image or a tensor [..., C, H, W], whose result is [..., C, h, w] for a size (h, w).
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> [part.shape for part in TF.five_crop(weft.ones(1, 4, 4), 2)][0]
+    torch.Size([1, 2, 2])
+    """
     height, width = _pair("size", size)
     _, h, w = get_dimensions(img)
     if width > w or height > h:
@@ -213,18 +261,40 @@ def five_crop(img: Any, size: Any) -> tuple[Any, ...]:
 
 
 def ten_crop(img: Any, size: Any, vertical_flip: bool = False) -> tuple[Any, ...]:
-    """`five_crop` of the image and of the mirrored one."""
+    """`five_crop` of the image and of the mirrored one.
+
+    A PIL image or a tensor [..., C, H, W], whose result is [..., C, h, w] for a size (h, w).
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> len(TF.ten_crop(weft.ones(1, 4, 4), 2))
+    10
+    """
     mirrored = vflip(img) if vertical_flip else hflip(img)
     return five_crop(img, size) + five_crop(mirrored, size)
 
 
 def hflip(img: Any) -> Any:
-    """The image mirrored left to right."""
+    """The image mirrored left to right.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.hflip(weft.tensor([[[1, 2]]]))
+    tensor([[[2, 1]]])
+    """
     return _of(img).hflip(img)
 
 
 def vflip(img: Any) -> Any:
-    """The image mirrored top to bottom."""
+    """The image mirrored top to bottom.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.vflip(weft.tensor([[[1], [2]]]))
+    tensor([[[2],
+             [1]]])
+    """
     return _of(img).vflip(img)
 
 
@@ -265,9 +335,16 @@ def rotate(
 ) -> Any:
     """The image turned counter-clockwise by `angle` degrees about (x, y) `center`, or its middle.
 
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
     Args:
         expand: whether the result is large enough for all of it.
         fill: what lies outside of the image: a number or one for each channel.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.rotate(weft.tensor([[[1.0, 2.0], [3.0, 4.0]]]), 90)
+    tensor([[[2., 4.],
+             [1., 3.]]])
     """
     if not isinstance(angle, (int, float)):
         raise TypeError(
@@ -293,10 +370,16 @@ def affine(
 ) -> Any:
     """The image turned clockwise, moved, scaled and sheared, its middle fixed.
 
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
     Args:
         angle: degrees.
         translate: pixels across and down.
         shear: degrees, along x or along x and y.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.affine(weft.tensor([[[1.0, 2.0]]]), 0, [1, 0], 1, [0])
+    tensor([[[0., 1.]]])
     """
     if scale <= 0.0:
         raise ValueError(
@@ -337,13 +420,26 @@ def _perspective_coefficients(start: Any, end: Any) -> list[float]:
 def perspective(
     img: Any, startpoints: Any, endpoints: Any, interpolation: Any = _BILINEAR, fill: Any = None
 ) -> Any:
-    """The image seen so that the corners `startpoints`, [x, y] each, lie at `endpoints`."""
+    """The image seen so that the corners `startpoints`, [x, y] each, lie at `endpoints`.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> corners = [[0, 0], [1, 0], [1, 1], [0, 1]]
+    >>> TF.perspective(weft.ones(1, 2, 2), corners, corners).shape
+    torch.Size([1, 2, 2])
+    """
     coefficients = _perspective_coefficients(startpoints, endpoints)
     return _of(img).perspective(img, coefficients, _how(img, interpolation), fill)
 
 
 def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
-    """The image blurred by a bell of `kernel_size` (odd, across and down) pixels."""
+    """The image blurred by a bell of `kernel_size` (odd, across and down) pixels.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.gaussian_blur(weft.ones(1, 3, 3), 3).shape
+    torch.Size([1, 3, 3])
+    """
     sizes = _pair("kernel_size", kernel_size)
     for size in sizes:
         if size % 2 == 0 or size < 0:
@@ -367,7 +463,14 @@ def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:
 
 
 def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """The image in grey, as one channel or as three of the same values."""
+    """The image in grey, as one channel or as three of the same values.
+
+    A PIL image or a tensor [..., 3, H, W], of which [..., num_output_channels, H, W] are left.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.rgb_to_grayscale(weft.ones(3, 2, 2)).shape
+    torch.Size([1, 2, 2])
+    """
     if num_output_channels not in (1, 3):
         raise ValueError(
             f"[rgb_to_grayscale] expected 1 or 3 channels, got {num_output_channels}: "
@@ -377,7 +480,15 @@ def rgb_to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 
 
 def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
-    """A PIL image in grey."""
+    """A PIL image in grey.
+
+    Its size stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> from PIL import Image
+    >>> TF.to_grayscale(Image.new("RGB", (2, 2))).mode
+    'L'
+    """
     if not is_pil(img):
         raise TypeError(
             f"[to_grayscale] expected a PIL image, got {type(img).__name__}: Input should be PIL "
@@ -387,22 +498,50 @@ def to_grayscale(img: Any, num_output_channels: int = 1) -> Any:
 
 
 def adjust_brightness(img: Any, brightness_factor: float) -> Any:
-    """The image times `brightness_factor`: 0 is black, 1 the image."""
+    """The image times `brightness_factor`: 0 is black, 1 the image.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.adjust_brightness(weft.full((3, 1, 1), 0.5), 0.5).flatten()
+    tensor([0.2500, 0.2500, 0.2500])
+    """
     return _of(img).adjust_brightness(img, brightness_factor)
 
 
 def adjust_contrast(img: Any, contrast_factor: float) -> Any:
-    """The image's distance from its mean grey times `contrast_factor`."""
+    """The image's distance from its mean grey times `contrast_factor`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.adjust_contrast(weft.full((3, 1, 1), 0.5), 2).flatten()
+    tensor([0.5000, 0.5000, 0.5000])
+    """
     return _of(img).adjust_contrast(img, contrast_factor)
 
 
 def adjust_saturation(img: Any, saturation_factor: float) -> Any:
-    """The image's distance from itself in grey times `saturation_factor`."""
+    """The image's distance from itself in grey times `saturation_factor`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.adjust_saturation(weft.full((3, 1, 1), 0.5), 2).flatten()
+    tensor([0.5000, 0.5000, 0.5000])
+    """
     return _of(img).adjust_saturation(img, saturation_factor)
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
-    """The image with its hues turned: 0.5 is half of the circle."""
+    """The image with its hues turned: 0.5 is half of the circle.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.adjust_hue(weft.tensor([1.0, 0.0, 0.0]).view(3, 1, 1), 0.5).flatten()
+    tensor([0., 1., 1.])
+    """
     if not -0.5 <= hue_factor <= 0.5:
         raise ValueError(
             f"[adjust_hue] expected a factor of -0.5 to 0.5, got {hue_factor}: "
@@ -412,7 +551,14 @@ def adjust_hue(img: Any, hue_factor: float) -> Any:
 
 
 def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
-    """gain * image ** gamma, of values of 0 to 1."""
+    """gain * image ** gamma, of values of 0 to 1.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.adjust_gamma(weft.full((3, 1, 1), 0.5), 2).flatten()
+    tensor([0.2500, 0.2500, 0.2500])
+    """
     if gamma < 0:
         raise ValueError(
             f"[adjust_gamma] expected gamma of at least 0, got {gamma}: "
@@ -422,17 +568,38 @@ def adjust_gamma(img: Any, gamma: float, gain: float = 1) -> Any:
 
 
 def adjust_sharpness(img: Any, sharpness_factor: float) -> Any:
-    """The image's distance from itself blurred times `sharpness_factor`."""
+    """The image's distance from itself blurred times `sharpness_factor`.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.adjust_sharpness(weft.ones(1, 3, 3), 2).shape
+    torch.Size([1, 3, 3])
+    """
     return _of(img).adjust_sharpness(img, sharpness_factor)
 
 
 def invert(img: Any) -> Any:
-    """White less the image."""
+    """White less the image.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.invert(weft.tensor([[[0.25, 1.0]]]))
+    tensor([[[0.7500, 0.0000]]])
+    """
     return _of(img).invert(img)
 
 
 def posterize(img: Any, bits: int) -> Any:
-    """The image with `bits` high bits of each value."""
+    """The image with `bits` high bits of each value.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.posterize(weft.full((1, 1, 1), 255, dtype=weft.uint8), 2)
+    tensor([[[192]]], dtype=torch.uint8)
+    """
     if not 0 <= bits <= 8:
         raise ValueError(
             f"[posterize] expected 0 to 8 bits, got {bits}: "
@@ -442,15 +609,36 @@ def posterize(img: Any, bits: int) -> Any:
 
 
 def solarize(img: Any, threshold: float) -> Any:
-    """The image with values of at least `threshold` inverted."""
+    """The image with values of at least `threshold` inverted.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.solarize(weft.tensor([[[0.25, 1.0]]]), 0.5)
+    tensor([[[0.2500, 0.0000]]])
+    """
     return _of(img).solarize(img, threshold)
 
 
 def autocontrast(img: Any) -> Any:
-    """Each channel stretched from black to white."""
+    """Each channel stretched from black to white.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.autocontrast(weft.tensor([[[0.25, 0.75]]]))
+    tensor([[[0., 1.]]])
+    """
     return _of(img).autocontrast(img)
 
 
 def equalize(img: Any) -> Any:
-    """Each channel with its histogram made flat."""
+    """Each channel with its histogram made flat.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> TF.equalize(weft.tensor([[[1, 2]]], dtype=weft.uint8)).shape
+    torch.Size([1, 1, 2])
+    """
     return _of(img).equalize(img)

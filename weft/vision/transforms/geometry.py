@@ -65,6 +65,10 @@ class RandomCrop(Transform):
         size: [H, W], or one number for both.
         padding, fill, padding_mode: a border before that, as of `Pad`.
         pad_if_needed: whether an image that is smaller gets a border.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomCrop(2)(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 2, 2])
     """
 
     _shown = ("size", "padding")
@@ -122,6 +126,10 @@ class RandomResizedCrop(Transform):
         size: [H, W] of the result, or one number for both.
         scale: bounds of the part's area, of the image's.
         ratio: bounds of width over height, drawn evenly in their logarithms.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomResizedCrop(2)(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 2, 2])
     """
 
     def __init__(
@@ -170,7 +178,14 @@ class RandomResizedCrop(Transform):
 
 
 class RandomRotation(Transform):
-    """The image turned by an angle of -degrees to degrees, or of two bounds."""
+    """The image turned by an angle of -degrees to degrees, or of two bounds.
+
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomRotation(10)(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 4, 4])
+    """
 
     def __init__(
         self,
@@ -207,11 +222,17 @@ class RandomRotation(Transform):
 class RandomAffine(Transform):
     """The image turned, moved, scaled and sheared at random, its middle fixed.
 
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
     Args:
         degrees: bounds of the angle, or one number for both.
         translate: the parts of width and height that it moves by at most.
         scale: bounds of the scale.
         shear: bounds of the shear along x, in degrees, or along x and y.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomAffine(10)(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 4, 4])
     """
 
     def __init__(
@@ -282,8 +303,14 @@ class RandomAffine(Transform):
 class RandomPerspective(Transform):
     """The image seen from aside, with probability `p`: its corners moved inwards.
 
+    An image is a PIL image or a tensor [..., C, H, W], whose shape stays.
+
     Args:
         distortion_scale: how far, of half of the image.
+
+    >>> from weft.vision import transforms as T
+    >>> T.RandomPerspective(p=1.0)(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 4, 4])
     """
 
     _shown = ("p",)

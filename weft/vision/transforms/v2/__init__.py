@@ -39,7 +39,14 @@ __all__ = [
 
 
 class ToImage(Transform):
-    """A PIL image, an array or a tensor as `tv_tensors.Image`."""
+    """A PIL image, an array or a tensor as `tv_tensors.Image`.
+
+    Tensors [..., C, H, W], arrays [H, W, C].
+
+    >>> from weft.vision.transforms import v2
+    >>> type(v2.ToImage()(weft.ones(3, 2, 2))).__name__
+    'Image'
+    """
 
     def _places(self, flat: list[Any]) -> list[int]:
         import numpy as np
@@ -51,7 +58,12 @@ class ToImage(Transform):
 
 
 class ToPureTensor(Transform):
-    """Images that are tensors as plain tensors."""
+    """Images that are tensors as plain tensors.
+
+    >>> from weft.vision.transforms import v2
+    >>> type(v2.ToPureTensor()(v2.ToImage()(weft.ones(3, 2, 2)))).__name__
+    'Tensor'
+    """
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         return inpt
@@ -67,7 +79,12 @@ class ToPureTensor(Transform):
 
 
 class ToDtype(Transform):
-    """Tensors in another dtype; with `scale` white stays white. PIL images stay."""
+    """Tensors in another dtype; with `scale` white stays white. PIL images stay.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.ToDtype(weft.float32, scale=True)(weft.full((1, 1, 1), 255, dtype=weft.uint8))
+    tensor([[[1.]]])
+    """
 
     def __init__(self, dtype: weft.dtype, scale: bool = False) -> None:
         super().__init__()
@@ -86,14 +103,26 @@ class ToDtype(Transform):
 
 
 class Identity(Transform):
-    """What it is given."""
+    """What it is given.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.Identity()(weft.ones(1, 1, 1), 7)
+    (tensor([[[1.]]]), 7)
+    """
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         return inpt
 
 
 class GaussianNoise(Transform):
-    """Float images with normal numbers added."""
+    """Float images with normal numbers added.
+
+    The shape stays.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.GaussianNoise()(weft.ones(1, 2, 2)).shape
+    torch.Size([1, 2, 2])
+    """
 
     def __init__(self, mean: float = 0.0, sigma: float = 0.1, clip: bool = True) -> None:
         super().__init__()
@@ -107,7 +136,14 @@ class GaussianNoise(Transform):
 
 
 class RGB(Transform):
-    """Grey images with three channels."""
+    """Grey images with three channels.
+
+    [..., 1, H, W] gives [..., 3, H, W].
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.RGB()(weft.ones(1, 2, 2)).shape
+    torch.Size([3, 2, 2])
+    """
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
         if is_pil(inpt):
@@ -117,7 +153,12 @@ class RGB(Transform):
 
 
 class Lambda(_v1.Lambda):
-    """A function of everything of the given types; of all, without any."""
+    """A function of everything of the given types; of all, without any.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.Lambda(lambda x: -x, int)((weft.ones(1), 7))
+    (tensor([1.]), -7)
+    """
 
     def __init__(self, lambd: Any, *types_to_apply: type) -> None:
         super().__init__(lambd)
@@ -133,7 +174,13 @@ class Lambda(_v1.Lambda):
 
 
 class ToTensor(_v1.ToTensor):
-    """A PIL image or an array of bytes as a tensor of 0 to 1; ToImage and ToDtype do it since."""
+    """A PIL image or an array of bytes as a tensor of 0 to 1; ToImage and ToDtype do it since.
+
+    >>> from weft.vision.transforms import v2
+    >>> from PIL import Image
+    >>> v2.ToTensor()(Image.new("RGB", (2, 3))).shape
+    torch.Size([3, 3, 2])
+    """
 
 
 class LinearTransformation(OfImages, _v1.LinearTransformation):

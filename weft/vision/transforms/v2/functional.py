@@ -28,7 +28,12 @@ get_num_channels = get_image_num_channels
 
 
 def get_size(inpt: Any) -> list[int]:
-    """Height and width."""
+    """Height and width.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.functional.get_size(weft.ones(3, 4, 5))
+    [4, 5]
+    """
     return get_dimensions(inpt)[1:]
 
 
@@ -53,7 +58,14 @@ def to_image(inpt: Any) -> Tensor:
 
 
 def to_dtype(inpt: Tensor, dtype: weft.dtype = weft.float32, scale: bool = False) -> Tensor:
-    """A tensor in another dtype; with `scale` white stays white."""
+    """A tensor in another dtype; with `scale` white stays white.
+
+    The shape stays.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.functional.to_dtype(weft.full((1,), 255, dtype=weft.uint8), scale=True)
+    tensor([1.])
+    """
     if not isinstance(inpt, Tensor):
         raise TypeError(f"[to_dtype] expected a tensor, got {type(inpt).__name__}")
     return convert_image_dtype(inpt, dtype) if scale else inpt.to(dtype)
@@ -62,7 +74,14 @@ def to_dtype(inpt: Tensor, dtype: weft.dtype = weft.float32, scale: bool = False
 def gaussian_noise(
     inpt: Tensor, mean: float = 0.0, sigma: float = 0.1, clip: bool = True
 ) -> Tensor:
-    """A float image with normal numbers added, within 0 to 1 where `clip`."""
+    """A float image with normal numbers added, within 0 to 1 where `clip`.
+
+    The shape stays.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.functional.gaussian_noise(weft.ones(1, 2, 2)).shape
+    torch.Size([1, 2, 2])
+    """
     if not (isinstance(inpt, Tensor) and inpt.is_floating_point()):
         raise ValueError(
             "[gaussian_noise] expected a float tensor, got "

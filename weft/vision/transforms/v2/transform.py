@@ -10,6 +10,7 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.base.forms import doc_after
 from weft.base.pillow import is_pil
 from weft.nn import Module
 from weft.utils._pytree import tree_flatten, tree_unflatten
@@ -59,7 +60,15 @@ class Transform(Module):
 
 
 class OfImages(Transform):
-    """A transform of v1, drawn for the first image and applied to all."""
+    """A transform of v1, drawn for the first image and applied to all.
+
+    Its docstring is followed by that of the transform.
+    """
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        of_v1 = next((c for c in cls.__bases__ if not issubclass(c, Transform)), None)
+        cls.__doc__ = doc_after(cls.__doc__ or "", of_v1)
 
     def make_params(self, flat_inputs: list[Any]) -> dict[str, Any]:
         own: Any = self
@@ -79,21 +88,36 @@ def _each(transforms: Any, inputs: tuple[Any, ...]) -> Any:
 
 
 class Compose(fixed.Several):
-    """One transform after the other."""
+    """One transform after the other.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.Compose([v2.CenterCrop(2), v2.Pad(1)])(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 4, 4])
+    """
 
     def forward(self, *inputs: Any) -> Any:
         return _each(self.transforms, inputs)
 
 
 class RandomApply(fixed.RandomApply):
-    """All of the transforms, with probability `p`, or none."""
+    """All of the transforms, with probability `p`, or none.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.RandomApply([v2.CenterCrop(2)], p=1.0)(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 2, 2])
+    """
 
     def forward(self, *inputs: Any) -> Any:
         return _each(() if weft.rand(1) >= self.p else self.transforms, inputs)
 
 
 class RandomChoice(fixed.Several):
-    """One of the transforms, with probabilities `p`."""
+    """One of the transforms, with probabilities `p`.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.RandomChoice([v2.CenterCrop(2)])(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 2, 2])
+    """
 
     def __init__(self, transforms: Any, p: Any = None) -> None:
         super().__init__(transforms)
@@ -111,7 +135,12 @@ class RandomChoice(fixed.Several):
 
 
 class RandomOrder(fixed.Several):
-    """All of the transforms in a random order."""
+    """All of the transforms in a random order.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.RandomOrder([v2.CenterCrop(2)])(weft.ones(1, 4, 4)).shape
+    torch.Size([1, 2, 2])
+    """
 
     def forward(self, *inputs: Any) -> Any:
         order = weft.randperm(len(self.transforms)).tolist()
