@@ -211,6 +211,20 @@ def test_public_names_have_shapes_and_an_example() -> None:
     assert dumb == listed, f"no example, or one after all: {sorted(dumb ^ listed)}"
 
 
+# The classes that users call and derive from most: their methods have examples too.
+BASES = """nn.Module nn.ModuleDict nn.ModuleList nn.Sequential optim.Optimizer
+optim.lr_scheduler.LRScheduler distributions.Distribution amp.GradScaler"""
+NO_METHOD_EXAMPLE = {"cuda", "call_super_init", "has_rsample", "has_enumerate_support"}
+
+
+@pytest.mark.parametrize("path", BASES.split())
+def test_methods_have_an_example(path: str) -> None:
+    cls = module(weft, path)
+    names = {name for name in dir(cls) if not name.startswith("_")}
+    docs = {name: inspect.getdoc(getattr(cls, name)) or "" for name in names - NO_METHOD_EXAMPLE}
+    assert not {name for name, doc in docs.items() if ">>>" not in doc}
+
+
 def test_namespaces_that_need_no_documents_are_there() -> None:
     assert set(" ".join(NO_DOCUMENTS.values()).split()) <= set(SECTIONS)
 

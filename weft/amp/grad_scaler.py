@@ -88,7 +88,14 @@ class GradScaler:
         return self._scale
 
     def scale(self, outputs: Tensor | Iterable[Tensor]) -> Any:
-        """A tensor, or those of a structure, times the scale."""
+        """A tensor, or those of a structure, times the scale.
+
+        Shapes stay.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.scale(weft.ones(2))
+        tensor([4., 4.])
+        """
         if not self._enabled:
             return outputs
         if isinstance(outputs, Tensor):
@@ -103,7 +110,16 @@ class GradScaler:
         )
 
     def unscale_(self, optimizer: Any) -> None:
-        """Divides the optimizer's gradients by the scale, once before each update."""
+        """Divides the optimizer's gradients by the scale, once before each update.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> scaler.scale(w.sum()).backward()
+        >>> scaler.unscale_(optimizer)
+        >>> w.grad
+        tensor([1.])
+        """
         if not self._enabled:
             return
         self._expect_scale("unscale_")
@@ -156,7 +172,16 @@ class GradScaler:
         return found
 
     def step(self, optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-        """`optimizer.step(...)` on unscaled gradients, left out if one is not finite."""
+        """`optimizer.step(...)` on unscaled gradients, left out if one is not finite.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> scaler.scale(w.sum()).backward()
+        >>> scaler.step(optimizer)
+        >>> w.data
+        tensor([0.5000])
+        """
         if not self._enabled:
             return optimizer.step(*args, **kwargs)
         if "closure" in kwargs:
@@ -179,7 +204,14 @@ class GradScaler:
         return result
 
     def update(self, new_scale: float | Tensor | None = None) -> None:
-        """Fits the scale to what the last steps met, or sets it."""
+        """Fits the scale to what the last steps met, or sets it.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> _ = scaler.scale(weft.ones(1))
+        >>> scaler.update(8.0)
+        >>> scaler.get_scale()
+        8.0
+        """
         if not self._enabled:
             return
         scale = self._expect_scale("update")
@@ -205,41 +237,89 @@ class GradScaler:
         self._not_finite.clear()
 
     def get_scale(self) -> float:
-        """The scale; 1.0 when disabled."""
+        """The scale; 1.0 when disabled.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.get_scale()
+        4.0
+        """
         if not self._enabled:
             return 1.0
         return self._init_scale if self._scale is None else float(self._scale)
 
     def get_growth_factor(self) -> float:
-        """What the scale grows by."""
+        """What the scale grows by.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.get_growth_factor()
+        2.0
+        """
         return self._growth_factor
 
     def set_growth_factor(self, new_factor: float) -> None:
-        """Sets what the scale grows by."""
+        """Sets what the scale grows by.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.set_growth_factor(3.0)
+        >>> scaler.get_growth_factor()
+        3.0
+        """
         self._growth_factor = new_factor
 
     def get_backoff_factor(self) -> float:
-        """What the scale falls by."""
+        """What the scale falls by.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.get_backoff_factor()
+        0.5
+        """
         return self._backoff_factor
 
     def set_backoff_factor(self, new_factor: float) -> None:
-        """Sets what the scale falls by."""
+        """Sets what the scale falls by.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.set_backoff_factor(0.25)
+        >>> scaler.get_backoff_factor()
+        0.25
+        """
         self._backoff_factor = new_factor
 
     def get_growth_interval(self) -> int:
-        """How many good steps make the scale grow."""
+        """How many good steps make the scale grow.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.get_growth_interval()
+        2000
+        """
         return self._growth_interval
 
     def set_growth_interval(self, new_interval: int) -> None:
-        """Sets how many good steps make the scale grow."""
+        """Sets how many good steps make the scale grow.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.set_growth_interval(10)
+        >>> scaler.get_growth_interval()
+        10
+        """
         self._growth_interval = new_interval
 
     def is_enabled(self) -> bool:
-        """Whether this scales."""
+        """Whether this scales.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.is_enabled()
+        True
+        """
         return self._enabled
 
     def state_dict(self) -> dict[str, Any]:
-        """The scale and its settings; empty when disabled."""
+        """The scale and its settings; empty when disabled.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.state_dict()["scale"]
+        4.0
+        """
         if not self._enabled:
             return {}
         return {
@@ -251,7 +331,13 @@ class GradScaler:
         }
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Takes over a `state_dict()`. RuntimeError if it is empty."""
+        """Takes over a `state_dict()`. RuntimeError if it is empty.
+
+        >>> scaler = weft.amp.GradScaler("cpu", init_scale=4.0)
+        >>> scaler.load_state_dict({**scaler.state_dict(), "scale": 2.0})
+        >>> scaler.get_scale()
+        2.0
+        """
         if not self._enabled:
             return
         if not state_dict:

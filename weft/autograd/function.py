@@ -47,7 +47,23 @@ class FunctionCtx(_C._Context):
     _like: tuple[Any, ...] | None = None  # shapes and dtypes of arguments, where there is a jvp
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keeps tensors for backward, where `saved_tensors` gives them; None is allowed."""
+        """Keeps tensors for backward, where `saved_tensors` gives them; None is allowed.
+
+        Tensors of any shapes.
+
+        >>> class Square(weft.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.save_for_backward(x)
+        ...         return x * x
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return 2 * ctx.saved_tensors[0] * grad
+        >>> x = weft.tensor([3.0], requires_grad=True)
+        >>> Square.apply(x).backward()
+        >>> x.grad
+        tensor([6.])
+        """
         for i, t in enumerate(tensors):
             if t is not None and not isinstance(t, Tensor):
                 raise TypeError(
@@ -72,11 +88,37 @@ class FunctionCtx(_C._Context):
         return saved[self._count :] if self._in_jvp else saved[: self._count]
 
     def mark_dirty(self, *tensors: Tensor) -> None:
-        """Names arguments that forward wrote in place; forward must return them."""
+        """Names arguments that forward wrote in place; forward must return them.
+
+        Tensors of any shapes.
+
+        >>> class Doubled(weft.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         ctx.mark_dirty(x)
+        ...         return x.mul_(2)
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return 2 * grad
+        >>> Doubled.apply(weft.ones(1))
+        tensor([2.])
+        """
         self._dirty = tensors
 
     def mark_non_differentiable(self, *tensors: Tensor) -> None:
-        """Names outputs that carry no gradient."""
+        """Names outputs that carry no gradient.
+
+        Tensors of any shapes.
+
+        >>> class Place(weft.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         place = x.argmax()
+        ...         ctx.mark_non_differentiable(place)
+        ...         return place
+        >>> Place.apply(weft.tensor([1.0, 3.0], requires_grad=True)).requires_grad
+        False
+        """
         self._constant = tensors
 
     def set_materialize_grads(self, value: bool) -> None:
@@ -157,7 +199,20 @@ class Function:
 
     @staticmethod
     def forward(*args: Any, **kwargs: Any) -> Any:
-        """The computation. Must be overridden."""
+        """The computation. Must be overridden.
+
+        Tensors of any shapes.
+
+        >>> class Double(weft.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return 2 * x
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return 2 * grad
+        >>> Double.apply(weft.ones(1))
+        tensor([2.])
+        """
         raise NotImplementedError(
             "[Function] expected forward to be overridden, got none. Hint: you "
             "must implement the forward function for custom autograd.Function."
@@ -165,12 +220,43 @@ class Function:
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> Any:
-        """Overridden where forward takes no ctx: leaves on ctx what backward needs."""
+        """Overridden where forward takes no ctx: leaves on ctx what backward needs.
+
+        >>> class Square(weft.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(x):
+        ...         return x * x
+        ...     @staticmethod
+        ...     def setup_context(ctx, inputs, output):
+        ...         ctx.save_for_backward(*inputs)
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return 2 * ctx.saved_tensors[0] * grad
+        >>> x = weft.tensor([3.0], requires_grad=True)
+        >>> Square.apply(x).backward()
+        >>> x.grad
+        tensor([6.])
+        """
         raise NotImplementedError("[Function] expected setup_context to be overridden, got none")
 
     @staticmethod
     def backward(ctx: Any, *grad_outputs: Any) -> Any:
-        """The gradients of forward's arguments. Must be overridden to differentiate."""
+        """The gradients of forward's arguments. Must be overridden to differentiate.
+
+        Each has the shape of its argument, or None stands for it.
+
+        >>> class Double(weft.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return 2 * x
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return 2 * grad
+        >>> x = weft.ones(1, requires_grad=True)
+        >>> Double.apply(x).backward()
+        >>> x.grad
+        tensor([2.])
+        """
         raise NotImplementedError(
             "[Function] expected backward (or vjp) to be overridden, got none. "
             "Hint: you must implement either the backward or vjp method for your "
@@ -185,7 +271,18 @@ class Function:
     @staticmethod
     def jvp(ctx: Any, *grad_inputs: Any) -> Any:
         """The derivatives of the outputs in a direction, that of each argument, which is None for
-        those without. Forward mode calls it, or else `backward`, two times over."""
+        those without. Forward mode calls it, or else `backward`, two times over.
+
+        >>> class Double(weft.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return 2 * x
+        ...     @staticmethod
+        ...     def jvp(ctx, tangent):
+        ...         return 2 * tangent
+        >>> weft.func.jvp(Double.apply, (weft.ones(1),), (weft.ones(1),))[1]
+        tensor([2.])
+        """
         raise NotImplementedError(
             "[Function] expected jvp to be overridden, got none (You must implement the jvp "
             "function for custom autograd.Function to use it with forward mode AD.)"
@@ -204,6 +301,16 @@ class Function:
 
         backward gives a gradient for every argument of forward that was passed, by position or by
         name; with `setup_context`, for those that took their default too.
+
+        >>> class Double(weft.autograd.Function):
+        ...     @staticmethod
+        ...     def forward(ctx, x):
+        ...         return 2 * x
+        ...     @staticmethod
+        ...     def backward(ctx, grad):
+        ...         return 2 * grad
+        >>> Double.apply(weft.ones(1))
+        tensor([2.])
         """
         if _C._mode() & TRACE and (recording := _C._recording()) is not None:
             return recording.whole(cls.apply, args, kwargs)

@@ -45,7 +45,10 @@ class Distribution:
 
     @staticmethod
     def set_default_validate_args(value: bool) -> None:
-        """Whether distributions check their arguments unless told otherwise."""
+        """Whether distributions check their arguments unless told otherwise.
+
+        >>> weft.distributions.Distribution.set_default_validate_args(True)
+        """
         if value not in (True, False):
             raise ValueError(f"[Distribution] expected True or False, got {value!r}")
         Distribution._validate_args = value
@@ -91,42 +94,89 @@ class Distribution:
 
     @property
     def batch_shape(self) -> Size:
-        """Of the parameters."""
+        """Of the parameters.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.batch_shape
+        torch.Size([3])
+        """
         return self._batch_shape
 
     @property
     def event_shape(self) -> Size:
-        """Of one value."""
+        """Of one value.
+
+        >>> weft.distributions.Dirichlet(weft.ones(2)).event_shape
+        torch.Size([2])
+        """
         return self._event_shape
 
     @property
     def arg_constraints(self) -> dict[str, Constraint]:
-        """Where each parameter lies."""
+        """Where each parameter lies.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> sorted(d.arg_constraints)
+        ['loc', 'scale']
+        """
         raise NotImplementedError
 
     @property
     def support(self) -> Constraint:
-        """Where values lie."""
+        """Where values lie.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.support
+        Real()
+        """
         raise NotImplementedError
 
     @property
     def mean(self) -> Tensor:
-        """The mean."""
+        """The mean.
+
+        Of the shape `batch_shape + event_shape`.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.mean
+        tensor([0., 0., 0.])
+        """
         raise NotImplementedError
 
     @property
     def mode(self) -> Tensor:
-        """The most likely value."""
+        """The most likely value.
+
+        Of the shape `batch_shape + event_shape`.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.mode
+        tensor([0., 0., 0.])
+        """
         raise NotImplementedError(f"{type(self)} does not implement mode")
 
     @property
     def variance(self) -> Tensor:
-        """The variance."""
+        """The variance.
+
+        Of the shape `batch_shape + event_shape`.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.variance
+        tensor([4., 4., 4.])
+        """
         raise NotImplementedError
 
     @property
     def stddev(self) -> Tensor:
-        """The root of the variance."""
+        """The root of the variance.
+
+        Of the shape `batch_shape + event_shape`.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.stddev
+        tensor([2., 2., 2.])
+        """
         return self.variance.sqrt()
 
     def expand(self, batch_shape: Any, _instance: Any = None) -> Any:
@@ -180,43 +230,101 @@ class Distribution:
         return type(self).__new__(type(self))
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Values of shape `sample_shape + batch_shape + event_shape`, outside of the graph."""
+        """Values of shape `sample_shape + batch_shape + event_shape`, outside of the graph.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.sample((4,)).shape
+        torch.Size([4, 3])
+        """
         with weft.no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Values that are differentiable by the parameters."""
+        """Values that are differentiable by the parameters.
+
+        Of the shape `sample_shape + batch_shape + event_shape`.
+
+        >>> scale = weft.ones(2, requires_grad=True)
+        >>> weft.distributions.Normal(0.0, scale).rsample((4,)).requires_grad
+        True
+        """
         raise NotImplementedError
 
     def sample_n(self, n: int) -> Tensor:
-        """`sample((n,))`, its older form, with a FutureWarning."""
+        """`sample((n,))`, its older form, with a FutureWarning.
+
+        Of the shape `(n,) + batch_shape + event_shape`.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.sample_n(4).shape
+        torch.Size([4, 3])
+        """
         warnings.warn(
             "`sample_n(n)` will be deprecated. Use `sample((n,))` instead.", FutureWarning, 2
         )
         return self.sample((n,))
 
     def log_prob(self, value: Tensor) -> Tensor:
-        """The logarithm of the density or probability at `value`: one number for each event."""
+        """The logarithm of the density or probability at `value`: one number for each event.
+
+        Of the value's shape without the event's, broadcast with the batch shape.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.log_prob(weft.zeros(3))
+        tensor([-1.6121, -1.6121, -1.6121])
+        """
         raise NotImplementedError
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of at most `value`."""
+        """The probability of at most `value`.
+
+        Of the value's shape, broadcast with the batch shape.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.cdf(weft.zeros(3))
+        tensor([0.5000, 0.5000, 0.5000])
+        """
         raise NotImplementedError
 
     def icdf(self, value: Tensor) -> Tensor:
-        """The inverse of `cdf`."""
+        """The inverse of `cdf`.
+
+        Of the value's shape, broadcast with the batch shape.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.icdf(weft.full((3,), 0.5))
+        tensor([0., 0., 0.])
+        """
         raise NotImplementedError
 
     def enumerate_support(self, expand: bool = True) -> Tensor:
-        """All values of a discrete distribution, in a new first dimension."""
+        """All values of a discrete distribution, in a new first dimension.
+
+        >>> weft.distributions.Bernoulli(weft.tensor(0.5)).enumerate_support()
+        tensor([0., 1.])
+        """
         raise NotImplementedError
 
     def entropy(self) -> Tensor:
-        """The entropy, one number for each distribution of the batch."""
+        """The entropy, one number for each distribution of the batch.
+
+        Of the shape `batch_shape`.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.entropy()
+        tensor([2.1121, 2.1121, 2.1121])
+        """
         raise NotImplementedError
 
     def perplexity(self) -> Tensor:
-        """The exponential of the entropy."""
+        """The exponential of the entropy.
+
+        Of the shape `batch_shape`.
+
+        >>> d = weft.distributions.Normal(weft.zeros(3), 2.0)
+        >>> d.perplexity().shape
+        torch.Size([3])
+        """
         return weft.exp(self.entropy())
 
     def _extended_shape(self, sample_shape: Sequence[int] = ()) -> Size:

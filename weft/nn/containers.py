@@ -70,7 +70,12 @@ class _Numbered(Module):
         self._renumber(modules)
 
     def pop(self, key: int | slice = -1) -> Any:
-        """Remove and return the module at a position."""
+        """Remove and return the module at a position.
+
+        >>> layers = weft.nn.ModuleList([weft.nn.ReLU(), weft.nn.Tanh()])
+        >>> layers.pop(0)
+        ReLU()
+        """
         module = self[key]  # type: ignore[index]
         del self[key]
         return module
@@ -128,7 +133,11 @@ class Sequential(_Numbered):
         return self.extend(list(self) * (self._expect_times(times) - 1))
 
     def append(self: S, module: Module) -> S:
-        """Add a module at the end; returns the container."""
+        """Add a module at the end; returns the container.
+
+        >>> len(weft.nn.Sequential().append(weft.nn.ReLU()))
+        1
+        """
         self.add_module(str(len(self)), module)
         return self
 
@@ -138,6 +147,9 @@ class Sequential(_Numbered):
         Raises:
             AssertionError: `module` is not a module.
             IndexError: the position is out of range.
+
+        >>> weft.nn.Sequential(weft.nn.ReLU()).insert(0, weft.nn.Tanh())[0]
+        Tanh()
         """
         if not isinstance(module, Module):
             raise AssertionError(f"module should be of type: {Module}")
@@ -147,7 +159,11 @@ class Sequential(_Numbered):
         return self
 
     def extend(self: S, sequential: Iterable[Module]) -> S:
-        """Add the modules of another container at the end; returns the container."""
+        """Add the modules of another container at the end; returns the container.
+
+        >>> len(weft.nn.Sequential().extend(weft.nn.Sequential(weft.nn.ReLU())))
+        1
+        """
         for module in list(sequential):
             self.append(module)
         return self
@@ -202,12 +218,24 @@ class ModuleList(_Numbered):
         return self.extend(modules)
 
     def append(self: L, module: Module) -> L:
-        """Add a module at the end; returns the list."""
+        """Add a module at the end; returns the list.
+
+        >>> weft.nn.ModuleList().append(weft.nn.ReLU())
+        ModuleList(
+          (0): ReLU()
+        )
+        """
         self.add_module(str(len(self)), module)
         return self
 
     def insert(self, index: int, module: Module) -> None:
-        """Add a module before a position, as `list.insert` does."""
+        """Add a module before a position, as `list.insert` does.
+
+        >>> layers = weft.nn.ModuleList([weft.nn.ReLU()])
+        >>> layers.insert(0, weft.nn.Tanh())
+        >>> layers[0]
+        Tanh()
+        """
         self._put(index, module)
 
     def extend(self: L, modules: Iterable[Module]) -> L:
@@ -215,6 +243,9 @@ class ModuleList(_Numbered):
 
         Raises:
             TypeError: `modules` cannot be iterated over.
+
+        >>> len(weft.nn.ModuleList().extend([weft.nn.ReLU(), weft.nn.Tanh()]))
+        2
         """
         if not isinstance(modules, Iterable):
             raise TypeError(
@@ -279,22 +310,47 @@ class ModuleDict(Module):
         return key in self._modules
 
     def clear(self) -> None:
-        """Remove all modules."""
+        """Remove all modules.
+
+        >>> layers = weft.nn.ModuleDict({"act": weft.nn.ReLU()})
+        >>> layers.clear()
+        >>> len(layers)
+        0
+        """
         changes(self)
         self._modules.clear()
 
     def pop(self, key: str) -> Any:
-        """Remove and return a module."""
+        """Remove and return a module.
+
+        >>> weft.nn.ModuleDict({"act": weft.nn.ReLU()}).pop("act")
+        ReLU()
+        """
         changes(self)
         return self._modules.pop(key)
 
     def keys(self) -> Any:
+        """The names, in order.
+
+        >>> list(weft.nn.ModuleDict({"act": weft.nn.ReLU()}).keys())
+        ['act']
+        """
         return self._modules.keys()
 
     def items(self) -> Any:
+        """Names and modules, in order.
+
+        >>> list(weft.nn.ModuleDict({"act": weft.nn.ReLU()}).items())
+        [('act', ReLU())]
+        """
         return self._modules.items()
 
     def values(self) -> Any:
+        """The modules, in order.
+
+        >>> list(weft.nn.ModuleDict({"act": weft.nn.ReLU()}).values())
+        [ReLU()]
+        """
         return self._modules.values()
 
     def update(self, modules: Any) -> None:
@@ -303,6 +359,11 @@ class ModuleDict(Module):
         Raises:
             TypeError: `modules` is neither.
             ValueError: an element is not a pair.
+
+        >>> layers = weft.nn.ModuleDict()
+        >>> layers.update({"act": weft.nn.ReLU()})
+        >>> layers["act"]
+        ReLU()
         """
         for key, module in pairs("ModuleDict", "ModuleDict", modules):
             self[key] = module

@@ -91,7 +91,14 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         return module.forward(*args, **kwargs)
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """Compute the output; every subclass that is called defines it."""
+        """Compute the output; every subclass that is called defines it.
+
+        >>> class Double(weft.nn.Module):
+        ...     def forward(self, x):
+        ...         return 2 * x
+        >>> Double()(weft.ones(2))
+        tensor([2., 2.])
+        """
         raise NotImplementedError(
             f'Module [{type(self).__name__}] is missing the required "forward" function'
         )
@@ -201,6 +208,13 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         Raises:
             TypeError: `param` is not a `Parameter`.
             KeyError: the name is empty, has a dot, or is taken by something else.
+
+        A tensor of any shape.
+
+        >>> net = weft.nn.Module()
+        >>> net.register_parameter("w", weft.nn.Parameter(weft.ones(2)))
+        >>> [name for name, _ in net.named_parameters()]
+        ['w']
         """
         _expect_init(self.__dict__, "parameter")
         self._expect_free(name, "parameter", self._parameters)
@@ -223,6 +237,8 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Add a tensor that belongs to the module and is not trained.
 
+        A tensor of any shape.
+
         Args:
             name: the attribute it gets.
             tensor: the tensor; `None` reserves the name.
@@ -231,6 +247,11 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         Raises:
             TypeError: `tensor` is not a tensor.
             KeyError: the name is empty, has a dot, or is taken by something else.
+
+        >>> net = weft.nn.Module()
+        >>> net.register_buffer("mean", weft.zeros(2))
+        >>> net.state_dict()
+        OrderedDict([('mean', tensor([0., 0.]))])
         """
         _expect_init(self.__dict__, "buffer")
         self._expect_free(name, "buffer", self._buffers)
@@ -254,6 +275,13 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         Raises:
             TypeError: `module` is not a module.
             KeyError: the name is empty, has a dot, or is taken by something else.
+
+        >>> net = weft.nn.Module()
+        >>> net.add_module("act", weft.nn.ReLU())
+        >>> net
+        Module(
+          (act): ReLU()
+        )
         """
         if not (module is None or isinstance(module, Module)):
             raise TypeError(f"{_typename(module)} is not a Module subclass")
@@ -267,7 +295,13 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         self._modules[name] = module
 
     def register_module(self, name: str, module: Module | None) -> None:
-        """The same as `add_module`."""
+        """The same as `add_module`.
+
+        >>> net = weft.nn.Module()
+        >>> net.register_module("act", weft.nn.ReLU())
+        >>> net.act
+        ReLU()
+        """
         self.add_module(name, module)
 
     def _expect_free(self, name: str, kind: str, table: dict[str, Any]) -> None:
@@ -333,6 +367,11 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
 
         Raises:
             TypeError: the dtype is neither a floating-point nor a complex one.
+
+        Shapes stay.
+
+        >>> weft.nn.Linear(1, 1).to(weft.float64).weight.dtype
+        torch.float64
         """
         form = kwargs.pop("memory_format", None)
         rank = {weft.channels_last: 4, weft.channels_last_3d: 5}.get(form)
@@ -374,31 +413,59 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         return self._apply(lambda t: weft.empty_like(t, device=device), recurse=recurse)
 
     def type(self: Self, dst_type: Any) -> Self:
-        """Convert all parameters and buffers to `dst_type`."""
+        """Convert all parameters and buffers to `dst_type`.
+
+        >>> weft.nn.Linear(1, 1).type(weft.float64).weight.dtype
+        torch.float64
+        """
         return self._apply(lambda t: t.type(dst_type))
 
     def float(self: Self) -> Self:
-        """Convert floating-point parameters and buffers to float32."""
+        """Convert floating-point parameters and buffers to float32.
+
+        >>> weft.nn.Linear(1, 1).float().weight.dtype
+        torch.float32
+        """
         return self._apply(lambda t: t.float() if t.is_floating_point() else t)
 
     def double(self: Self) -> Self:
-        """Convert floating-point parameters and buffers to float64."""
+        """Convert floating-point parameters and buffers to float64.
+
+        >>> weft.nn.Linear(1, 1).double().weight.dtype
+        torch.float64
+        """
         return self._apply(lambda t: t.double() if t.is_floating_point() else t)
 
     def half(self: Self) -> Self:
-        """Convert floating-point parameters and buffers to float16."""
+        """Convert floating-point parameters and buffers to float16.
+
+        >>> weft.nn.Linear(1, 1).half().weight.dtype
+        torch.float16
+        """
         return self._apply(lambda t: t.half() if t.is_floating_point() else t)
 
     def bfloat16(self: Self) -> Self:
-        """Convert floating-point parameters and buffers to bfloat16."""
+        """Convert floating-point parameters and buffers to bfloat16.
+
+        >>> weft.nn.Linear(1, 1).bfloat16().weight.dtype
+        torch.bfloat16
+        """
         return self._apply(lambda t: t.bfloat16() if t.is_floating_point() else t)
 
     def share_memory(self: Self) -> Self:
-        """Move every parameter, gradient and buffer to memory that processes share."""
+        """Move every parameter, gradient and buffer to memory that processes share.
+
+        >>> weft.nn.Linear(1, 1).share_memory().weight.is_shared()
+        True
+        """
         return self._apply(lambda t: t.share_memory_())
 
     def cpu(self: Self) -> Self:
-        """Move to the CPU."""
+        """Move to the CPU.
+
+        >>> weft.nn.Linear(1, 1).cpu().weight.device
+        device(type='cpu')
+        """
         return self._apply(lambda t: t.cpu())
 
     def cuda(self: Self, device: Any = None) -> Self:
@@ -410,6 +477,10 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
 
         Raises:
             ValueError: `mode` is not a bool.
+
+        >>> net = weft.nn.Dropout().eval()
+        >>> net.train().training
+        True
         """
         if not isinstance(mode, bool):
             raise ValueError("training mode is expected to be boolean")
@@ -419,17 +490,32 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         return self
 
     def eval(self: Self) -> Self:
-        """Set evaluation mode: `train(False)`."""
+        """Set evaluation mode: `train(False)`.
+
+        >>> weft.nn.Dropout().eval()(weft.ones(2))
+        tensor([1., 1.])
+        """
         return self.train(False)
 
     def requires_grad_(self: Self, requires_grad: bool = True) -> Self:
-        """Set `requires_grad` of all parameters."""
+        """Set `requires_grad` of all parameters.
+
+        >>> weft.nn.Linear(1, 1).requires_grad_(False).weight.requires_grad
+        False
+        """
         for param in self.parameters():
             param.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients, or fill them with zeros if `set_to_none` is false."""
+        """Forget all gradients, or fill them with zeros if `set_to_none` is false.
+
+        >>> net = weft.nn.Linear(1, 1)
+        >>> net(weft.ones(1)).sum().backward()
+        >>> net.zero_grad()
+        >>> net.weight.grad is None
+        True
+        """
         for param in self.parameters():
             clear_grad(param, set_to_none)
 
@@ -439,7 +525,11 @@ class Module(ModuleTree, ModuleHooks, ModuleState):
         return type(self).__name__
 
     def extra_repr(self) -> str:
-        """Return what stands between the brackets when the module is printed."""
+        """Return what stands between the brackets when the module is printed.
+
+        >>> weft.nn.Linear(1, 2).extra_repr()
+        'in_features=1, out_features=2, bias=True'
+        """
         return ""
 
     def __repr__(self) -> str:

@@ -95,6 +95,11 @@ class ModuleHooks:
             hook: the function.
             prepend: whether it goes before the hooks that are there already.
             with_kwargs: whether it sees and changes keyword arguments.
+
+        >>> net = weft.nn.ReLU()
+        >>> handle = net.register_forward_pre_hook(lambda module, args: (2 * args[0],))
+        >>> net(weft.ones(2))
+        tensor([2., 2.])
         """
         changes(self)
         tables = self._forward_pre_hooks, self._forward_pre_hooks_with_kwargs
@@ -121,6 +126,11 @@ class ModuleHooks:
             prepend: whether it goes before the hooks that are there already.
             with_kwargs: whether it sees the keyword arguments.
             always_call: whether it also runs when `forward` raises; the output is then `None`.
+
+        >>> net = weft.nn.ReLU()
+        >>> handle = net.register_forward_hook(lambda module, args, output: 2 * output)
+        >>> net(weft.ones(2))
+        tensor([2., 2.])
         """
         changes(self)
         extra = self._forward_hooks_with_kwargs, self._forward_hooks_always_called
@@ -135,6 +145,13 @@ class ModuleHooks:
         """Call `hook(module, grad_output)` before the module's gradients are computed.
 
         `grad_output` is a tuple with one entry per output. The hook may return a new one.
+
+        >>> net = weft.nn.ReLU()
+        >>> handle = net.register_full_backward_pre_hook(
+        ...     lambda module, grad_output: print(grad_output)
+        ... )
+        >>> _ = net(weft.ones(2, requires_grad=True)).sum().backward()
+        (tensor([1., 1.]),)
         """
         changes(self)
         handle = RemovableHandle(self._backward_pre_hooks, module=self)
@@ -149,6 +166,13 @@ class ModuleHooks:
 
         Raises:
             RuntimeError: the module has hooks of the older kind.
+
+        >>> net = weft.nn.ReLU()
+        >>> handle = net.register_full_backward_hook(
+        ...     lambda module, grad_input, grad_output: print(grad_input)
+        ... )
+        >>> _ = net(weft.ones(2, requires_grad=True)).sum().backward()
+        (tensor([1., 1.]),)
         """
         return self._register_backward_hook(hook, full=True, prepend=prepend)
 
@@ -160,6 +184,13 @@ class ModuleHooks:
 
         Raises:
             RuntimeError: the module has full backward hooks.
+
+        >>> net = weft.nn.ReLU()
+        >>> handle = net.register_backward_hook(
+        ...     lambda module, grad_input, grad_output: print("back")
+        ... )
+        >>> _ = net(weft.ones(2, requires_grad=True)).sum().backward()
+        back
         """
         return self._register_backward_hook(hook, full=False, prepend=False)
 

@@ -75,6 +75,9 @@ class ModuleState:
             destination: a dictionary to fill instead of a new one.
             prefix: put before every name.
             keep_vars: keep the parameters themselves, not detached tensors.
+
+        >>> sorted(weft.nn.Linear(1, 2).state_dict())
+        ['bias', 'weight']
         """
         if args:
             warn(
@@ -126,14 +129,40 @@ class ModuleState:
         return [item for item in self._buffers.items() if item[0] not in hidden]
 
     def get_extra_state(self) -> Any:
-        """Return what else `state_dict` has to contain; to be overridden with `set_extra_state`."""
+        """Return what else `state_dict` has to contain; to be overridden with `set_extra_state`.
+
+        >>> class Counted(weft.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.calls = 0
+        ...     def get_extra_state(self):
+        ...         return self.calls
+        ...     def set_extra_state(self, state):
+        ...         self.calls = state
+        >>> Counted().state_dict()
+        OrderedDict([('_extra_state', 0)])
+        """
         raise RuntimeError(
             f"[get_extra_state] expected {type(self).__name__} to define it, got a call to "
             "Module's own. Hint: define get_extra_state and set_extra_state together."
         )
 
     def set_extra_state(self, state: Any) -> None:
-        """Take what `get_extra_state` returned; to be overridden."""
+        """Take what `get_extra_state` returned; to be overridden.
+
+        >>> class Counted(weft.nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.calls = 0
+        ...     def get_extra_state(self):
+        ...         return self.calls
+        ...     def set_extra_state(self, state):
+        ...         self.calls = state
+        >>> net = Counted()
+        >>> _ = net.load_state_dict({"_extra_state": 3})
+        >>> net.calls
+        3
+        """
         raise RuntimeError(
             f"[set_extra_state] expected {type(self).__name__} to define it, got a call to "
             "Module's own. Hint: define get_extra_state and set_extra_state together."
@@ -148,6 +177,8 @@ class ModuleState:
 
         It does not matter which modules are compiled here, nor which were where it comes from.
 
+        RuntimeError for tensors of another shape.
+
         Args:
             state_dict: what `state_dict` of such a module returned.
             strict: whether the names have to be the same on both sides.
@@ -160,6 +191,12 @@ class ModuleState:
         Raises:
             TypeError: `state_dict` is not a mapping.
             RuntimeError: names (if `strict`) or shapes do not agree; every one is listed.
+
+        >>> a, b = weft.nn.Linear(1, 2), weft.nn.Linear(1, 2)
+        >>> a.load_state_dict(b.state_dict())
+        <All keys matched successfully>
+        >>> weft.equal(a.weight, b.weight)
+        True
         """
         if not isinstance(state_dict, Mapping):
             raise TypeError(f"Expected state_dict to be dict-like, got {type(state_dict)}.")
@@ -276,11 +313,27 @@ class ModuleState:
     # --- hooks ----------------------------------------------------------------------------------
 
     def register_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call `hook(module, prefix, keep_vars)` before `state_dict` collects the values."""
+        """Call `hook(module, prefix, keep_vars)` before `state_dict` collects the values.
+
+        >>> net = weft.nn.Linear(1, 1)
+        >>> handle = net.register_state_dict_pre_hook(
+        ...     lambda module, prefix, keep_vars: print("saving")
+        ... )
+        >>> _ = net.state_dict()
+        saving
+        """
         return _register(self._state_dict_pre_hooks, hook)
 
     def register_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call `hook(module, state_dict, prefix, local_metadata)` after; it may edit in place."""
+        """Call `hook(module, state_dict, prefix, local_metadata)` after; it may edit in place.
+
+        >>> net = weft.nn.Linear(1, 1, bias=False)
+        >>> handle = net.register_state_dict_post_hook(
+        ...     lambda module, state_dict, prefix, local_metadata: state_dict.clear()
+        ... )
+        >>> list(net.state_dict())
+        []
+        """
         return _register(self._state_dict_hooks, (hook, False))
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
@@ -290,6 +343,13 @@ class ModuleState:
     def register_load_state_dict_pre_hook(self, hook: Callable[..., None]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata, strict, missing_keys,
         unexpected_keys, error_msgs)` before the module loads its own values.
+
+        >>> net = weft.nn.Linear(1, 1)
+        >>> handle = net.register_load_state_dict_pre_hook(
+        ...     lambda module, state_dict, *rest: print(sorted(state_dict))
+        ... )
+        >>> _ = net.load_state_dict(net.state_dict())
+        ['bias', 'weight']
         """
         return _register(self._load_state_dict_pre_hooks, (hook, True))
 
@@ -300,7 +360,13 @@ class ModuleState:
         return _register(self._load_state_dict_pre_hooks, (hook, with_module))
 
     def register_load_state_dict_post_hook(self, hook: Callable[..., None]) -> RemovableHandle:
-        """Call `hook(module, incompatible_keys)` after loading; it may edit the keys in place."""
+        """Call `hook(module, incompatible_keys)` after loading; it may edit the keys in place.
+
+        >>> net = weft.nn.Linear(1, 1)
+        >>> handle = net.register_load_state_dict_post_hook(lambda module, keys: print(keys))
+        >>> _ = net.load_state_dict(net.state_dict())
+        <All keys matched successfully>
+        """
         return _register(self._load_state_dict_post_hooks, hook)
 
     def _hooks_in(self, name: str) -> list[Any]:

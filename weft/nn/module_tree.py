@@ -29,12 +29,22 @@ class ModuleTree:
     _modules: dict[str, Any]  #: of Modules; the class is not known here
 
     def children(self) -> Iterator[Module]:
-        """Iterate over the direct children, each once."""
+        """Iterate over the direct children, each once.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> [type(child).__name__ for child in net.children()]
+        ['Linear', 'BatchNorm1d']
+        """
         for _, module in self.named_children():
             yield module
 
     def named_children(self) -> Iterator[tuple[str, Module]]:
-        """Iterate over `(name, module)` of the direct children, each module once."""
+        """Iterate over `(name, module)` of the direct children, each module once.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> [name for name, _ in net.named_children()]
+        ['0', '1']
+        """
         seen: set[Module] = set()
         for name, module in self._modules.items():
             if module is not None and module not in seen:
@@ -42,7 +52,12 @@ class ModuleTree:
                 yield name, module
 
     def modules(self, remove_duplicate: bool = True) -> Iterator[Module]:
-        """Iterate over this module and all below it, parents before children."""
+        """Iterate over this module and all below it, parents before children.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> [type(m).__name__ for m in net.modules()]
+        ['Sequential', 'Linear', 'BatchNorm1d']
+        """
         for _, module in self.named_modules(remove_duplicate=remove_duplicate):
             yield module
 
@@ -61,6 +76,10 @@ class ModuleTree:
 
         Raises:
             RecursionError: a module contains itself and `remove_duplicate` is false.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> [name for name, _ in net.named_modules()]
+        ['', '0', '1']
         """
         memo = set() if memo is None else memo
         limit = sys.getrecursionlimit()
@@ -82,7 +101,12 @@ class ModuleTree:
             ]
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """Iterate over the parameters, each once; without `recurse` only this module's own."""
+        """Iterate over the parameters, each once; without `recurse` only this module's own.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> sum(p.numel() for p in net.parameters())
+        8
+        """
         if type(self).named_parameters is not ModuleTree.named_parameters:
             # Who changes what has which name also changes what there is.
             return (parameter for _, parameter in self.named_parameters(recurse=recurse))
@@ -108,20 +132,39 @@ class ModuleTree:
     def named_parameters(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Parameter]]:
-        """Iterate over `(dotted name, parameter)`."""
+        """Iterate over `(dotted name, parameter)`.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> [name for name, _ in net.named_parameters()]
+        ['0.weight', '0.bias', '1.weight', '1.bias']
+        """
         return self._named_members(
             lambda module: module._parameters.items(), prefix, recurse, remove_duplicate
         )
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
-        """Iterate over the buffers, each once; without `recurse` only this module's own."""
+        """Iterate over the buffers, each once; without `recurse` only this module's own.
+
+        Tensors of the shapes that they have.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> [b.shape for b in net.buffers()]
+        [torch.Size([2]), torch.Size([2]), torch.Size([])]
+        """
         for _, buffer in self.named_buffers(recurse=recurse):
             yield buffer
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """Iterate over `(dotted name, buffer)`."""
+        """Iterate over `(dotted name, buffer)`.
+
+        Tensors of the shapes that they have.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> [name for name, _ in net.named_buffers()]
+        ['1.running_mean', '1.running_var', '1.num_batches_tracked']
+        """
         return self._named_members(
             lambda module: module._buffers.items(), prefix, recurse, remove_duplicate
         )
@@ -155,6 +198,10 @@ class ModuleTree:
 
         Raises:
             AttributeError: there is nothing at the path, or something that is not a module.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> net.get_submodule("1") is net[1]
+        True
         """
         module: Any = self
         for name in target.split(".") if target else ():
@@ -176,6 +223,11 @@ class ModuleTree:
         Raises:
             ValueError: the path is empty, or `module` is not a module.
             AttributeError: a part of the path does not name a module.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> net.set_submodule("1", weft.nn.ReLU())
+        >>> net[1]
+        ReLU()
         """
         if not target:
             raise ValueError("Cannot set the submodule without a target name!")
@@ -194,6 +246,11 @@ class ModuleTree:
 
         Raises:
             AttributeError: there is nothing at the path, or something that is not a parameter.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> net.get_parameter("1.weight")
+        Parameter containing:
+        tensor([1., 1.], requires_grad=True)
         """
         module, name, value = self._get_member(target)
         if not isinstance(value, Parameter):
@@ -205,6 +262,12 @@ class ModuleTree:
 
         Raises:
             AttributeError: there is nothing at the path, or something that is not a buffer.
+
+        Of the shape that it has. AttributeError for a path without one.
+
+        >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
+        >>> net.get_buffer("1.running_mean")
+        tensor([0., 0.])
         """
         module, name, value = self._get_member(target)
         if name not in module._buffers:

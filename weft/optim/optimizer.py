@@ -109,11 +109,26 @@ class Optimizer:
 
         Args:
             closure: computes the loss again, and the gradients; its result is returned.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> (2 * w).sum().backward()
+        >>> optimizer.step()
+        >>> w.data
+        tensor([0.])
         """
         raise NotImplementedError
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients, or fill them with zeros if `set_to_none` is false."""
+        """Forget all gradients, or fill them with zeros if `set_to_none` is false.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> (2 * w).sum().backward()
+        >>> optimizer.zero_grad()
+        >>> w.grad is None
+        True
+        """
         for group in self.param_groups:
             if set_to_none:
                 _C._forget_gradients_(group["params"])
@@ -128,6 +143,12 @@ class Optimizer:
 
         Raises:
             TypeError, ValueError: see the class.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> optimizer.add_param_group({"params": [weft.nn.Parameter(weft.ones(2))], "lr": 0.1})
+        >>> [group["lr"] for group in optimizer.param_groups]
+        [0.5, 0.1]
         """
         if not isinstance(param_group, dict):
             raise TypeError(f"param_group must be a dict, but got {type(param_group)}")
@@ -182,6 +203,11 @@ class Optimizer:
 
         `"state"` is a dictionary for each number, `"param_groups"` the groups with their settings.
         The tensors are those of the optimizer, not copies.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> optimizer.state_dict()["param_groups"][0]["params"]
+        [0]
         """
         for hook in list(self._state_dict_pre_hooks.values()):
             hook(self)
@@ -210,6 +236,14 @@ class Optimizer:
 
         Raises:
             ValueError: the number or the sizes of the groups differ.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> state = optimizer.state_dict()
+        >>> state["param_groups"][0]["lr"] = 0.1
+        >>> optimizer.load_state_dict(state)
+        >>> optimizer.param_groups[0]["lr"]
+        0.1
         """
         state_dict = state_dict.copy()
         for hook in list(self._load_state_dict_pre_hooks.values()):
@@ -275,33 +309,76 @@ class Optimizer:
         """Call `hook(optimizer, args, kwargs)` before each `step`.
 
         `args` starts with the optimizer. The hook may return new `(args, kwargs)`.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> handle = optimizer.register_step_pre_hook(lambda opt, args, kwargs: print("before"))
+        >>> optimizer.step()
+        before
         """
         self._step_through_hooks()
         return _insert(self._step_pre_hooks, hook)
 
     def register_step_post_hook(self, hook: Hook) -> RemovableHandle:
-        """Call `hook(optimizer, args, kwargs)` after each `step`."""
+        """Call `hook(optimizer, args, kwargs)` after each `step`.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> handle = optimizer.register_step_post_hook(lambda opt, args, kwargs: print("after"))
+        >>> optimizer.step()
+        after
+        """
         self._step_through_hooks()
         return _insert(self._step_post_hooks, hook)
 
     def register_state_dict_pre_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer)` before `state_dict`."""
+        """Call `hook(optimizer)` before `state_dict`.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> handle = optimizer.register_state_dict_pre_hook(lambda opt: print("saving"))
+        >>> _ = optimizer.state_dict()
+        saving
+        """
         return _insert(self._state_dict_pre_hooks, hook, prepend)
 
     def register_state_dict_post_hook(self, hook: Hook, prepend: bool = False) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another one."""
+        """Call `hook(optimizer, state_dict)` after `state_dict`; it may return another one.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> handle = optimizer.register_state_dict_post_hook(lambda opt, state: {"kept": state})
+        >>> list(optimizer.state_dict())
+        ['kept']
+        """
         return _insert(self._state_dict_post_hooks, hook, prepend)
 
     def register_load_state_dict_pre_hook(
         self, hook: Hook, prepend: bool = False
     ) -> RemovableHandle:
-        """Call `hook(optimizer, state_dict)` before loading; it may return another one."""
+        """Call `hook(optimizer, state_dict)` before loading; it may return another one.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> handle = optimizer.register_load_state_dict_pre_hook(
+        ...     lambda opt, state: print("loading")
+        ... )
+        >>> optimizer.load_state_dict(optimizer.state_dict())
+        loading
+        """
         return _insert(self._load_state_dict_pre_hooks, hook, prepend)
 
     def register_load_state_dict_post_hook(
         self, hook: Hook, prepend: bool = False
     ) -> RemovableHandle:
-        """Call `hook(optimizer)` after loading."""
+        """Call `hook(optimizer)` after loading.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> handle = optimizer.register_load_state_dict_post_hook(lambda opt: print("loaded"))
+        >>> optimizer.load_state_dict(optimizer.state_dict())
+        loaded
+        """
         return _insert(self._load_state_dict_post_hooks, hook, prepend)
 
     def _step_through_hooks(self) -> None:

@@ -63,15 +63,40 @@ class LRScheduler:
         self._is_initial = False
 
     def get_lr(self) -> list[Any]:
-        """Return the rate of each group for the epoch `last_epoch`; to be overridden."""
+        """Return the rate of each group for the epoch `last_epoch`; to be overridden.
+
+        >>> class Halved(weft.optim.lr_scheduler.LRScheduler):
+        ...     def get_lr(self):
+        ...         return [rate / 2**self.last_epoch for rate in self.base_lrs]
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> Halved(optimizer).get_last_lr()
+        [0.5]
+        """
         raise NotImplementedError
 
     def get_last_lr(self) -> list[Any]:
-        """Return the rate of each group that the last `step` has set."""
+        """Return the rate of each group that the last `step` has set.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> schedule = weft.optim.lr_scheduler.StepLR(optimizer, 1)
+        >>> schedule.get_last_lr()
+        [0.5]
+        """
         return self._last_lr
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next epoch, or to a given one, which PyTorch deprecates."""
+        """Go on to the next epoch, or to a given one, which PyTorch deprecates.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> schedule = weft.optim.lr_scheduler.StepLR(optimizer, 1)
+        >>> optimizer.step()
+        >>> schedule.step()
+        >>> schedule.get_last_lr()
+        [0.05]
+        """
         self._warn_about_order()
         self._step_count += 1
         if epoch is not None:
@@ -101,11 +126,26 @@ class LRScheduler:
         self._last_lr = [copied(group["lr"]) for group in self.optimizer.param_groups]
 
     def state_dict(self) -> dict[str, Any]:
-        """Return everything but the optimizer."""
+        """Return everything but the optimizer.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> schedule = weft.optim.lr_scheduler.StepLR(optimizer, 1)
+        >>> schedule.state_dict()["last_epoch"]
+        0
+        """
         return {key: value for key, value in self.__dict__.items() if key != "optimizer"}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Take over what `state_dict` returned."""
+        """Take over what `state_dict` returned.
+
+        >>> w = weft.nn.Parameter(weft.ones(1))
+        >>> optimizer = weft.optim.SGD([w], lr=0.5)
+        >>> schedule = weft.optim.lr_scheduler.StepLR(optimizer, 1)
+        >>> schedule.load_state_dict({**schedule.state_dict(), "last_epoch": 3})
+        >>> schedule.last_epoch
+        3
+        """
         self.__dict__.update(state_dict)
 
     def _rates(self) -> list[Any]:
