@@ -236,11 +236,11 @@ def _pieces(tensors: Any, metadata: Any) -> Iterable[memoryview | bytes]:
 def save(tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None = None) -> bytes:
     """The bytes of a file with these tensors.
 
+    Tensors of any shapes.
+
     Raises:
         ValueError: names or dtypes that the format has not, tensors that are not contiguous.
         RuntimeError: tensors that share memory.
-
-    Tensors of any shapes.
 
     >>> weft.safetensors.load(weft.safetensors.save({"a": weft.ones(2)}))
     {'a': tensor([1., 1.])}

@@ -75,9 +75,9 @@ HOUSE = {
         functional_ctc functional_distance functional_dropout functional_embedding
         functional_fractional functional_image functional_loss functional_loss_margin
         functional_norm functional_pool lazy linear loss loss_margin module module_backward
-        module_hooks module_state module_tree normalization padding parameter_containers pooling
-        removable_handle rnn rnn_cells rrelu sdpa shared_structure shuffle transformer upsampling
-        warn""",
+        module_hooks module_state module_tensors module_tree normalization padding
+        parameter_containers pooling removable_handle rnn rnn_cells rrelu sdpa shared_structure
+        shuffle transformer upsampling warn""",
     "weft.nn.parallel": "data",
     "weft.nn.utils": "norms orthogonal skip_init",
     "weft.onnx": """arguments builder builtins control control_text examples export exported

@@ -54,7 +54,7 @@ def _is_current_rpc_agent_set() -> bool:
 def _parse_to(*args: Any, memory_format: Any = None, **kwargs: Any) -> tuple[Any, ...]:
     """The arguments of `Module.to`: device, dtype, non_blocking and memory_format, None where
     nothing is said."""
-    from weft.nn.module import _parse_to
+    from weft.nn.module_tensors import _parse_to
 
     return (*_parse_to(*args, **kwargs), memory_format)
 

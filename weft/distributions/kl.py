@@ -99,10 +99,10 @@ def _dispatch_kl(type_p: type, type_q: type) -> Any:
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     """The mean of log p(x) - log q(x) for an x of p; one number for each of the batch.
 
+    A number for each of the distributions: their batch shapes, broadcast.
+
     Raises:
         NotImplementedError: no formula for these two types.
-
-    A number for each of the distributions: their batch shapes, broadcast.
 
     >>> d = weft.distributions
     >>> d.kl_divergence(d.Normal(0.0, 1.0), d.Normal(1.0, 1.0))

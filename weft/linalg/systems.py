@@ -307,10 +307,10 @@ def _slogdet(A: Any) -> Any:
 def slogdet(A: Tensor) -> linalg_slogdet:
     """The determinant as its sign and the logarithm of its magnitude: `(sign, logabsdet)`.
 
+    [..., n, n] gives two tensors [...].
+
     Raises:
         RuntimeError: not square, not floating.
-
-    [..., n, n] gives two tensors [...].
 
     >>> weft.linalg.slogdet(weft.eye(3)).logabsdet
     tensor(0.)

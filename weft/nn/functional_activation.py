@@ -72,10 +72,10 @@ def selu(input: Tensor, inplace: bool = False) -> Tensor:
 def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """Return `max(0, x) + min(0, alpha (exp(x / alpha) - 1))` (Barron, 2017).
 
+    Of the input's shape.
+
     Raises:
         RuntimeError: `alpha` is 0.
-
-    Of the input's shape.
 
     >>> weft.nn.functional.celu(weft.tensor([-1.0, 1.0]))
     tensor([-0.6321,  1.0000])
@@ -108,10 +108,10 @@ def hardtanh(
 ) -> Tensor:
     """Return the input, cut off at `min_val` and `max_val`; the slope is 0 at both.
 
+    Of the input's shape.
+
     Raises:
         ValueError: `min_val > max_val`.
-
-    Of the input's shape.
 
     >>> weft.nn.functional.hardtanh(weft.tensor([-2.0, 0.5, 2.0]))
     tensor([-1.0000,  0.5000,  1.0000])

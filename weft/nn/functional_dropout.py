@@ -69,10 +69,10 @@ def dropout2d(
 ) -> Tensor:
     """Zero whole channels of `(batch, channels, height, width)` (Tompson et al., 2015).
 
+    The shape stays.
+
     Raises:
         ValueError: `p` is outside of 0 to 1.
-
-    The shape stays.
 
     >>> weft.nn.functional.dropout2d(weft.ones(1, 2, 3, 3), training=False).shape
     torch.Size([1, 2, 3, 3])
@@ -102,10 +102,10 @@ def dropout3d(
 ) -> Tensor:
     """Zero whole channels of `(batch, channels, depth, height, width)`, the batch optional.
 
+    The shape stays.
+
     Raises:
         ValueError: `p` is outside of 0 to 1.
-
-    The shape stays.
 
     >>> weft.nn.functional.dropout3d(weft.ones(1, 2, 3, 3, 3), training=False).shape
     torch.Size([1, 2, 3, 3, 3])
@@ -132,10 +132,10 @@ def alpha_dropout(
 ) -> Tensor:
     """Dropout that keeps mean 0 and variance 1 behind `selu` (Klambauer et al., 2017).
 
+    Of the input's shape.
+
     Raises:
         ValueError: `p` is outside of 0 to 1.
-
-    Of the input's shape.
 
     >>> weft.nn.functional.alpha_dropout(weft.ones(2), training=False)
     tensor([1., 1.])
@@ -149,10 +149,10 @@ def feature_alpha_dropout(
 ) -> Tensor:
     """`alpha_dropout` of whole channels.
 
+    [n, c, *], of the input's shape.
+
     Raises:
         ValueError: `p` is outside of 0 to 1.
-
-    [n, c, *], of the input's shape.
 
     >>> weft.feature_alpha_dropout(weft.ones(1, 2, 1), 0.5, False).flatten()
     tensor([1., 1.])

@@ -186,10 +186,10 @@ def zeros_(tensor: Tensor) -> Tensor:
 def eye_(tensor: Tensor) -> Tensor:
     """Fill a matrix with the identity, as far as it is square.
 
+    [n, m] of any floating dtype.
+
     Raises:
         ValueError: the tensor is not a matrix.
-
-    [n, m] of any floating dtype.
 
     >>> weft.nn.init.eye_(weft.empty(2, 3))
     tensor([[1., 0., 0.],
@@ -353,10 +353,10 @@ def orthogonal_(tensor: Tensor, gain: float = 1, generator: Any = None) -> Tenso
 def sparse_(tensor: Tensor, sparsity: float, std: float = 0.01, generator: Any = None) -> Tensor:
     """Fill a matrix normally, with the fraction `sparsity` of each column zero (Martens, 2010).
 
+    [n, m] of any floating dtype.
+
     Raises:
         ValueError: the tensor is not a matrix.
-
-    [n, m] of any floating dtype.
 
     >>> (weft.nn.init.sparse_(weft.empty(4, 2), 0.5) == 0).sum(0)
     tensor([2, 2])

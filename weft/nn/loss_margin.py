@@ -217,10 +217,10 @@ class MultiMarginLoss(_WeightedLoss):
 class TripletMarginLoss(_Loss):
     """`max(0, |anchor - positive| - |anchor - negative| + margin)`.
 
+    Three tensors (N, D) or (D).
+
     Raises:
         ValueError: the margin is not positive.
-
-    Three tensors (N, D) or (D).
 
     >>> a, b = weft.tensor([[0.0, 0.0]]), weft.tensor([[3.0, 4.0]])
     >>> weft.nn.TripletMarginLoss()(a, b, a)
@@ -265,10 +265,10 @@ class TripletMarginLoss(_Loss):
 class TripletMarginWithDistanceLoss(_Loss):
     """`TripletMarginLoss` with a distance of one's own (default: `PairwiseDistance()`).
 
+    Three tensors (N, D), or of any shape that the distance takes.
+
     Raises:
         ValueError: the margin is not positive.
-
-    Three tensors (N, D), or of any shape that the distance takes.
 
     >>> a, b = weft.tensor([[0.0, 0.0]]), weft.tensor([[3.0, 4.0]])
     >>> weft.nn.TripletMarginWithDistanceLoss()(a, b, a)

@@ -260,10 +260,10 @@ class ModuleTree:
     def get_buffer(self, target: str) -> Tensor:
         """Return the buffer at a dotted path.
 
+        Of the shape that it has. AttributeError for a path without one.
+
         Raises:
             AttributeError: there is nothing at the path, or something that is not a buffer.
-
-        Of the shape that it has. AttributeError for a path without one.
 
         >>> net = weft.nn.Sequential(weft.nn.Linear(1, 2), weft.nn.BatchNorm1d(2))
         >>> net.get_buffer("1.running_mean")

@@ -185,10 +185,10 @@ def why_alive(target: Tensor | Node) -> str:
     graph it says which nodes lie between. The shortest are shown, of six holders at most; what
     holds it by itself in C, beside the graph, is not seen.
 
+    A tensor of any shape.
+
     Raises:
         TypeError: neither a tensor nor a node.
-
-    A tensor of any shape.
 
     >>> def train():
     ...     total = 0

@@ -65,10 +65,10 @@ def spmm(input: Tensor, mat2: Tensor) -> Any:
 def hspmm(mat1: Tensor, mat2: Tensor, *, out: Any = None) -> Any:
     """The product of a sparse and a dense matrix, with the rows that have elements.
 
+    [n, m] @ [m, k] give [n, k].
+
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
-
-    [n, m] @ [m, k] give [n, k].
 
     >>> weft.hspmm(weft.eye(2).to_sparse(), weft.ones(2, 2)).to_dense()
     tensor([[1., 1.],
@@ -80,10 +80,10 @@ def hspmm(mat1: Tensor, mat2: Tensor, *, out: Any = None) -> Any:
 def smm(input: Tensor, mat: Tensor) -> Any:
     """The product of a sparse and a dense matrix, as a sparse tensor.
 
+    [n, m] @ [m, k] give [n, k].
+
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
-
-    [n, m] @ [m, k] give [n, k].
 
     >>> weft.smm(weft.eye(2).to_sparse(), weft.ones(2, 2)).to_dense()
     tensor([[1., 1.],
