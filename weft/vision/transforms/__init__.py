@@ -10,7 +10,8 @@
 torch.Size([3, 28, 28])
 """
 
-from weft.vision.transforms import functional, transforms
+from weft.vision.transforms import autoaugment, functional, transforms
+from weft.vision.transforms.autoaugment import *  # noqa: F403
 from weft.vision.transforms.transforms import *  # noqa: F403
 
-__all__ = [*transforms.__all__, "functional"]
+__all__ = [*transforms.__all__, *autoaugment.__all__, "functional"]

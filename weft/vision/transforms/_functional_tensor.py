@@ -208,11 +208,12 @@ def affine(
     height, width = size or (h, w)
     dtype = _grid_dtype(img)
     theta = weft.tensor(matrix, dtype=dtype).view(2, 3).t()
-    theta = theta / weft.tensor([0.5 * w, 0.5 * h], dtype=dtype)
-    x = _centres(width, dtype).expand(height, width)
-    y = _centres(height, dtype).unsqueeze(-1).expand(height, width)
-    places = weft.stack([x, y, weft.ones_like(x)], -1).reshape(-1, 3)
-    return _sampled(img, (places @ theta).view(1, height, width, 2), interpolation, fill)
+    across, down, moved = theta / weft.tensor([0.5 * w, 0.5 * h], dtype=dtype)
+    x = _centres(width, dtype).view(width, 1)
+    y = _centres(height, dtype).view(height, 1, 1)
+    # A product of matrices may round otherwise, and places between two pixels would fall elsewhere.
+    grid = x * across + y * down + moved
+    return _sampled(img, grid.unsqueeze(0), interpolation, fill)
 
 
 def _rotated_size(matrix: list[float], w: int, h: int) -> tuple[int, int]:
@@ -244,6 +245,16 @@ def perspective(img: Tensor, coeffs: list[float], interpolation: str, fill: Any)
     across = (a * x + b * y + c) / (0.5 * w) / below - 1.0
     down = (d * x + e * y + f) / (0.5 * h) / below - 1.0
     return _sampled(img, weft.stack([across, down], -1).unsqueeze(0), interpolation, fill)
+
+
+def elastic_transform(
+    img: Tensor, displacement: Tensor, interpolation: str, fill: Any
+) -> Tensor:
+    h, w = img.shape[-2:]
+    x = weft.linspace((1 - w) / w, (w - 1) / w, w).expand(h, w)
+    y = weft.linspace((1 - h) / h, (h - 1) / h, h).unsqueeze(-1).expand(h, w)
+    grid = weft.stack([x, y], -1).unsqueeze(0) + displacement
+    return _sampled(img, grid, interpolation, fill)
 
 
 def _bell(size: int, sigma: float, dtype: weft.dtype) -> Tensor:

@@ -35,10 +35,11 @@ pil_modes_mapping = {
 
 
 def as_mode(interpolation: Any) -> InterpolationMode:
-    """A mode, or Pillow's number of one, as a mode."""
+    """A mode, its name, or Pillow's number of it, as a mode."""
     if isinstance(interpolation, InterpolationMode):
         return interpolation
-    found = next((m for m, number in pil_modes_mapping.items() if number == interpolation), None)
+    known = pil_modes_mapping.items()
+    found = next((m for m, number in known if interpolation in (number, m.value)), None)
     if found is None:
         raise TypeError(
             f"[interpolation] expected an InterpolationMode, got {interpolation!r}: Argument "

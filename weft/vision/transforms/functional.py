@@ -47,10 +47,10 @@ from weft.vision.transforms.conversion import (
 __all__ = [
     "InterpolationMode", "adjust_brightness", "adjust_contrast", "adjust_gamma", "adjust_hue",
     "adjust_saturation", "adjust_sharpness", "affine", "autocontrast", "center_crop",
-    "convert_image_dtype", "crop", "equalize", "erase", "five_crop", "gaussian_blur",
-    "get_dimensions", "get_image_num_channels", "get_image_size", "hflip", "invert", "normalize",
-    "pad", "perspective", "pil_modes_mapping", "pil_to_tensor", "posterize", "resize",
-    "resized_crop", "rgb_to_grayscale", "rotate", "solarize", "ten_crop", "to_grayscale",
+    "convert_image_dtype", "crop", "elastic_transform", "equalize", "erase", "five_crop",
+    "gaussian_blur", "get_dimensions", "get_image_num_channels", "get_image_size", "hflip",
+    "invert", "normalize", "pad", "perspective", "pil_modes_mapping", "pil_to_tensor", "posterize",
+    "resize", "resized_crop", "rgb_to_grayscale", "rotate", "solarize", "ten_crop", "to_grayscale",
     "to_pil_image", "to_tensor", "vflip",
 ]  # fmt: skip
 
@@ -431,6 +431,42 @@ def perspective(
     """
     coefficients = _perspective_coefficients(startpoints, endpoints)
     return _of(img).perspective(img, coefficients, _how(img, interpolation), fill)
+
+
+def elastic_transform(
+    img: Any, displacement: Tensor, interpolation: Any = _BILINEAR, fill: Any = None
+) -> Any:
+    """The image with each pixel taken from another place.
+
+    Args:
+        displacement: [1, H, W, 2], how far across and down from its own place a pixel is taken, in
+            halves of the width and of the height.
+        fill: what lies outside of the image: a number or one for each channel.
+
+    Raises: TypeError where `displacement` is no tensor, ValueError where it has another shape.
+
+    >>> from weft.vision.transforms import functional as TF
+    >>> right = weft.tensor([2. / 3, 0.]).expand(1, 1, 3, 2)  # a pixel of three
+    >>> TF.elastic_transform(weft.tensor([[[1., 2., 3.]]]), right)
+    tensor([[[2., 3., 0.]]])
+    """
+    if not isinstance(displacement, Tensor):
+        raise TypeError(
+            f"[elastic_transform] expected displacement as a tensor, got {displacement!r}: "
+            "Argument displacement should be a Tensor"
+        )
+    shape = (1, *get_dimensions(img)[1:], 2)
+    if displacement.shape != shape:
+        raise ValueError(
+            f"[elastic_transform] expected displacement of shape {shape}, got "
+            f"{tuple(displacement.shape)}: Argument displacement shape should be {shape}, but "
+            f"given {displacement.shape}"
+        )
+    how = as_mode(interpolation).value
+    if isinstance(img, Tensor):
+        return _functional_tensor.elastic_transform(img, displacement, how, fill)
+    values = _functional_tensor.elastic_transform(pil_to_tensor(img), displacement, how, fill)
+    return to_pil_image(values, img.mode)
 
 
 def gaussian_blur(img: Any, kernel_size: Any, sigma: Any = None) -> Any:

@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft
+from weft import Tensor
 from weft.vision.transforms import functional as TF
 from weft.vision.transforms.arguments import as_mode, numbers
 from weft.vision.transforms.base import Transform, p_of, pair, symmetric, uniform
 from weft.vision.transforms.chance import check_bounds, drawn_part
 
 __all__ = [
-    "RandomAffine", "RandomCrop", "RandomPerspective", "RandomResizedCrop", "RandomRotation",
+    "ElasticTransform", "RandomAffine", "RandomCrop", "RandomPerspective", "RandomResizedCrop",
+    "RandomRotation",
 ]  # fmt: skip
 
 _NEAREST, _BILINEAR = TF.InterpolationMode.NEAREST, TF.InterpolationMode.BILINEAR
@@ -352,3 +354,83 @@ class RandomPerspective(Transform):
             return img
         start, end = drawn
         return TF.perspective(img, start, end, self.interpolation, self.fill)
+
+
+def _floats(name: str, given: Any) -> Sequence[float]:
+    """A float for both directions, or one for each."""
+    if not isinstance(given, (float, Sequence)):
+        raise TypeError(
+            f"[ElasticTransform] expected {name} as a float or two, got {given!r}: "
+            f"{name} should be float or a sequence of floats. Got {type(given)}"
+        )
+    found: Sequence[float] = [given, given] if isinstance(given, float) else given
+    if len(found) != 2:
+        raise ValueError(
+            f"[ElasticTransform] expected two of {name}, got {given!r}: "
+            f"If {name} is a sequence its length should be 2. Got {len(found)}"
+        )
+    for x in found:
+        if not isinstance(x, float):
+            raise TypeError(
+                f"[ElasticTransform] expected {name} of floats, got {given!r}: "
+                f"{name} should be a sequence of floats. Got {type(x)}"
+            )
+    return found
+
+
+class ElasticTransform(Transform):
+    """The image as if seen through moving water (Simard et al. 2003).
+
+    Each pixel comes from a place beside its own; how far beside is drawn for each, and blurred.
+
+    Args:
+        alpha: how far at most, before blurring, in half pixels: across and down.
+        sigma: the widths of the blur across and down, of less than a twelfth of the image; 0 for
+            none.
+        interpolation: nearest or bilinear.
+        fill: what lies outside of the image: a number or one for each channel.
+
+    >>> from weft.vision import transforms as T
+    >>> T.ElasticTransform(alpha=20.0, sigma=2.0)(weft.rand(3, 32, 48)).shape
+    torch.Size([3, 32, 48])
+    """
+
+    def __init__(
+        self,
+        alpha: Any = 50.0,
+        sigma: Any = 5.0,
+        interpolation: Any = _BILINEAR,
+        fill: Any = 0,
+    ) -> None:
+        super().__init__()
+        self.alpha, self.sigma = _floats("alpha", alpha), _floats("sigma", sigma)
+        self.interpolation = as_mode(interpolation)
+        if not isinstance(fill, (int, float, list, tuple)):
+            raise TypeError(
+                f"[ElasticTransform] expected fill of numbers, got {fill!r}: fill should be int or "
+                f"float or a list or tuple of them. Got {type(fill)}"
+            )
+        self.fill = [float(v) for v in (fill if isinstance(fill, (list, tuple)) else [fill])]
+
+    @staticmethod
+    def get_params(alpha: Sequence[float], sigma: Sequence[float], size: Sequence[int]) -> Tensor:
+        """How far beside its own place each pixel is taken, [1, H, W, 2]."""
+        height, width = size
+        parts = []
+        for far, bell, length in zip(alpha, sigma, (width, height)):
+            d = weft.rand(1, 1, height, width) * 2 - 1
+            if bell > 0.0:
+                pixels = int(8 * bell + 1) | 1
+                d = TF.gaussian_blur(d, [pixels, pixels], list(sigma))
+            parts.append(d * far / length)
+        return weft.cat(parts, 1).permute(0, 2, 3, 1)
+
+    def draw(self, img: Any) -> Any:
+        return self.get_params(self.alpha, self.sigma, TF.get_dimensions(img)[1:])
+
+    def apply_to(self, img: Any, drawn: Any) -> Any:
+        return TF.elastic_transform(img, drawn, self.interpolation, self.fill)
+
+    def extra_repr(self) -> str:
+        names = ("alpha", "sigma", "interpolation", "fill")
+        return ", ".join(f"{name}={getattr(self, name)}" for name in names)

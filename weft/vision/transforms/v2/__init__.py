@@ -15,8 +15,31 @@ import weft
 from weft import Tensor
 from weft.base.pillow import is_pil
 from weft.vision.transforms import transforms as _v1
+from weft.vision.transforms.autoaugment import AutoAugmentPolicy
 from weft.vision.transforms.functional import InterpolationMode
 from weft.vision.transforms.v2 import functional
+from weft.vision.transforms.v2._augment import CutMix, MixUp
+from weft.vision.transforms.v2._auto_augment import (
+    AugMix,
+    AutoAugment,
+    RandAugment,
+    TrivialAugmentWide,
+)  # fmt: skip
+from weft.vision.transforms.v2._color import RandomChannelPermutation, RandomPhotometricDistort
+from weft.vision.transforms.v2._geometry import (
+    RandomResize,
+    RandomShortestSize,
+    RandomZoomOut,
+    ScaleJitter,
+)  # fmt: skip
+from weft.vision.transforms.v2._utils import (
+    check_type,
+    has_all,
+    has_any,
+    is_pure_tensor,
+    query_chw,
+    query_size,
+)  # fmt: skip
 from weft.vision.transforms.v2.transform import (
     Compose,
     OfImages,
@@ -27,14 +50,18 @@ from weft.vision.transforms.v2.transform import (
 )  # fmt: skip
 
 __all__ = [
-    "CenterCrop", "ColorJitter", "Compose", "ConvertImageDtype", "FiveCrop", "GaussianBlur",
-    "GaussianNoise", "Grayscale", "Identity", "InterpolationMode", "Lambda",
-    "LinearTransformation", "Normalize", "PILToTensor", "Pad", "RGB", "RandomAdjustSharpness",
-    "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChoice", "RandomCrop",
-    "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip", "RandomInvert",
-    "RandomOrder", "RandomPerspective", "RandomPosterize", "RandomResizedCrop", "RandomRotation",
-    "RandomSolarize", "RandomVerticalFlip", "Resize", "TenCrop", "ToDtype", "ToImage",
-    "ToPILImage", "ToPureTensor", "ToTensor", "Transform", "functional",
+    "AugMix", "AutoAugment", "AutoAugmentPolicy", "CenterCrop", "ColorJitter", "Compose",
+    "ConvertImageDtype", "CutMix", "ElasticTransform", "FiveCrop", "GaussianBlur", "GaussianNoise",
+    "Grayscale", "Identity", "InterpolationMode", "Lambda", "LinearTransformation", "MixUp",
+    "Normalize", "PILToTensor", "Pad", "RGB", "RandAugment", "RandomAdjustSharpness",
+    "RandomAffine", "RandomApply", "RandomAutocontrast", "RandomChannelPermutation", "RandomChoice",
+    "RandomCrop", "RandomEqualize", "RandomErasing", "RandomGrayscale", "RandomHorizontalFlip",
+    "RandomInvert", "RandomOrder", "RandomPerspective", "RandomPhotometricDistort",
+    "RandomPosterize", "RandomResize", "RandomResizedCrop", "RandomRotation", "RandomShortestSize",
+    "RandomSolarize", "RandomVerticalFlip", "RandomZoomOut", "Resize", "ScaleJitter", "TenCrop",
+    "ToDtype", "ToImage", "ToPILImage", "ToPureTensor", "ToTensor", "Transform",
+    "TrivialAugmentWide", "check_type", "functional", "has_all", "has_any", "is_pure_tensor",
+    "query_chw", "query_size",
 ]  # fmt: skip
 
 
@@ -146,10 +173,7 @@ class RGB(Transform):
     """
 
     def transform(self, inpt: Any, params: dict[str, Any]) -> Any:
-        if is_pil(inpt):
-            return inpt.convert("RGB")
-        grey = functional.get_num_channels(inpt) == 1
-        return functional.rgb_to_grayscale(inpt, 3) if grey else inpt
+        return functional.grayscale_to_rgb(inpt)
 
 
 class Lambda(_v1.Lambda):
@@ -197,6 +221,10 @@ class ColorJitter(OfImages, _v1.ColorJitter):
 
 class ConvertImageDtype(OfImages, _v1.ConvertImageDtype):
     """Each image in another dtype, white as white."""
+
+
+class ElasticTransform(OfImages, _v1.ElasticTransform):
+    """Each image as if seen through the same moving water."""
 
 
 class FiveCrop(OfImages, _v1.FiveCrop):

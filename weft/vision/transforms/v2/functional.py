@@ -12,19 +12,23 @@ from weft.vision.transforms import functional as _v1
 from weft.vision.transforms.functional import *  # noqa: F403
 from weft.vision.transforms.functional import (
     convert_image_dtype,
+    elastic_transform,
     get_dimensions,
     get_image_num_channels,
     hflip,
+    pil_to_tensor,
+    rgb_to_grayscale,
+    to_pil_image,
     vflip,
 )  # fmt: skip
 
 __all__ = [
-    *_v1.__all__, "gaussian_noise", "get_num_channels", "get_size", "horizontal_flip", "to_dtype",
-    "to_image", "vertical_flip",
+    *_v1.__all__, "elastic", "gaussian_noise", "get_num_channels", "get_size", "grayscale_to_rgb",
+    "horizontal_flip", "permute_channels", "to_dtype", "to_image", "vertical_flip",
 ]  # fmt: skip
 
 horizontal_flip, vertical_flip = hflip, vflip
-get_num_channels = get_image_num_channels
+get_num_channels, elastic = get_image_num_channels, elastic_transform
 
 
 def get_size(inpt: Any) -> list[int]:
@@ -69,6 +73,38 @@ def to_dtype(inpt: Tensor, dtype: weft.dtype = weft.float32, scale: bool = False
     if not isinstance(inpt, Tensor):
         raise TypeError(f"[to_dtype] expected a tensor, got {type(inpt).__name__}")
     return convert_image_dtype(inpt, dtype) if scale else inpt.to(dtype)
+
+
+def grayscale_to_rgb(inpt: Any) -> Any:
+    """A grey image with three channels of the same values; one that has three as it is.
+
+    >>> from weft.vision.transforms.v2 import functional as TF
+    >>> TF.grayscale_to_rgb(weft.zeros(1, 4, 6)).shape
+    torch.Size([3, 4, 6])
+    """
+    if is_pil(inpt):
+        return inpt.convert("RGB")
+    return rgb_to_grayscale(inpt, 3) if get_num_channels(inpt) == 1 else inpt
+
+
+def permute_channels(inpt: Any, permutation: Any) -> Any:
+    """The image with its channels in another order: channel i is `permutation[i]` of before.
+
+    Raises: ValueError where there are not as many numbers as channels.
+
+    >>> from weft.vision.transforms.v2 import functional as TF
+    >>> TF.permute_channels(weft.arange(3).view(3, 1, 1), [2, 0, 1]).flatten()
+    tensor([2, 0, 1])
+    """
+    channels = get_num_channels(inpt)
+    if len(permutation) != channels:
+        raise ValueError(
+            f"[permute_channels] expected {channels} numbers, got {len(permutation)}: Length of "
+            f"permutation does not match number of channels: {len(permutation)} != {channels}"
+        )
+    if is_pil(inpt):
+        return to_pil_image(permute_channels(pil_to_tensor(inpt), permutation))
+    return inpt.index_select(-3, weft.as_tensor(permutation))
 
 
 def gaussian_noise(
