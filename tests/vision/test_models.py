@@ -21,6 +21,18 @@ MODELS = {
     "m.DenseNet(4, (2, 1, 1, 2), 6, 2, num_classes=3)": 64,
     "m.DenseNet(4, (2, 1), 6, drop_rate=0.1, memory_efficient=True)": 40,
     "m.mobilenet_v2(num_classes=4, width_mult=0.6)": 40,
+    "m.mobilenet_v3_small(num_classes=4, width_mult=0.5)": 40,
+    "m.mobilenet_v3_large(num_classes=4, reduced_tail=True, dilated=True, width_mult=0.3)": 48,
+    "m.squeezenet1_0(num_classes=4)": 48,
+    "m.squeezenet1_1(num_classes=4, dropout=0.2)": 40,
+    "m.efficientnet_b0(num_classes=4, dropout=0.3)": 33,
+    "m.EfficientNet([m.efficientnet.FusedMBConvConfig(1, 3, 1, 8, 8, 2), "
+    "m.efficientnet.FusedMBConvConfig(4, 3, 2, 8, 16, 2), "
+    "m.efficientnet.MBConvConfig(4, 5, 2, 16, 24, 1, 0.8, 1.4)], 0.1, 0.3, 5, last_channel=12)": 33,
+    "m.convnext_tiny(num_classes=4, layer_scale=0.5)": 32,
+    "m.ConvNeXt([m.convnext.CNBlockConfig(8, 12, 1), m.convnext.CNBlockConfig(12, 20, 2)])": 32,
+    "m.shufflenet_v2_x0_5(num_classes=4)": 40,
+    "m.ShuffleNetV2([1, 2, 2], [8, 12, 16, 20, 24], 3)": 40,
     "m.VisionTransformer(32, 8, 2, 4, 32, 64, num_classes=4, representation_size=8)": 32,
     "m.VisionTransformer(32, 16, 1, 2, 16, 64, dropout=0.1, attention_dropout=0.1)": 32,
 }
@@ -63,7 +75,8 @@ def test_the_table_of_models_is_torchvisions(torch, torchvision):
             assert repr(weights.transforms()) == repr(expected.transforms())
             assert repr(weights) == repr(expected)
     assert len(models.list_models(theirs.resnet)) == 7
-    assert models.list_models(exclude=["*1*", "*3*", "*5*"]) == ["alexnet", "mobilenet_v2"]
+    two = models.list_models(include=["a*", "mobile*"], exclude=["*3*"])
+    assert two == ["alexnet", "mobilenet_v2"]
 
 
 @pytest.fixture
@@ -139,6 +152,23 @@ WRONG = [
     ("m.resnet.BasicBlock(4, 4, groups=2)", ValueError, "only supports groups=1"),
     ("m.resnet.BasicBlock(4, 4, dilation=2)", NotImplementedError, "Dilation > 1"),
     ("m.vit_b_16(image_size=33)", AssertionError, "indivisible by patch size"),
+    ("m.MobileNetV3([], 8)", ValueError, "should not be empty"),
+    ("m.MobileNetV3([3], 8)", TypeError, "List[InvertedResidualConfig]"),
+    ("m.mobilenetv3.InvertedResidual("
+     "m.mobilenetv3.InvertedResidualConfig(8, 3, 8, 8, 0, '', 3, 1, 1), None)", ValueError,
+     "illegal stride value"),
+    ("m.SqueezeNet('2')", ValueError, "Unsupported SqueezeNet version 2"),
+    ("m.EfficientNet([], 0.1)", ValueError, "should not be empty"),
+    ("m.EfficientNet([3], 0.1)", TypeError, "List[MBConvConfig]"),
+    ("m.efficientnet.MBConv(m.efficientnet.MBConvConfig(1, 3, 3, 8, 8, 1), 0.1, None)", ValueError,
+     "illegal stride value"),
+    ("m.ConvNeXt([])", ValueError, "should not be empty"),
+    ("m.ConvNeXt([3])", TypeError, "List[CNBlockConfig]"),
+    ("m.ShuffleNetV2([1], [1] * 5)", ValueError, "stages_repeats as list of 3"),
+    ("m.ShuffleNetV2([1] * 3, [1])", ValueError, "stages_out_channels as list of 5"),
+    ("m.shufflenetv2.InvertedResidual(8, 8, 4)", ValueError, "illegal stride value"),
+    ("m.shufflenetv2.InvertedResidual(8, 6, 1)", ValueError, "Invalid combination of stride"),
+    ("m._utils.IntermediateLayerGetter(m.alexnet(), {'x': 'y'})", ValueError, "not present"),
     ("m.MobileNetV2(inverted_residual_setting=[])", ValueError, "4-element list"),
 ]
 
@@ -168,6 +198,39 @@ def test_weights_and_models_are_pickled():
     again = pickle.loads(pickle.dumps(model))
     assert weft.equal(again.classifier[-1].weight, model.classifier[-1].weight)
     assert models.get_weight("ResNet50_Weights.DEFAULT") is weights
+
+
+def test_results_between_the_layers_of_a_model(torch, torchvision):
+    found = []
+    for lib, module in ((weft, models), (torch, torchvision.models)):
+        model = build(lib, module, "m.resnet18(num_classes=3)").eval()
+        if module is not models:
+            given = build(weft, models, "m.resnet18(num_classes=3)").state_dict()
+            model.load_state_dict({k: lib.from_numpy(v.numpy()) for k, v in given.items()})
+        wanted = {"layer2": "b", "layer1": "a"}
+        body = module._utils.IntermediateLayerGetter(model, wanted)
+        assert list(body) == ["conv1", "bn1", "relu", "maxpool", "layer1", "layer2"]
+        assert wanted == {"layer2": "b", "layer1": "a"}
+        out = body(lib.ones(1, 3, 33, 33))
+        found.append((repr(body), {k: v.detach().numpy() for k, v in out.items()}))
+    assert found[0][0] == found[1][0] and list(found[0][1]) == list(found[1][1]) == ["a", "b"]
+    for name, value in found[0][1].items():
+        np.testing.assert_allclose(value, found[1][1][name], 1e-4, 1e-4)
+
+
+#: Models whose blocks are left out at random, and images of one size.
+RANDOM = ["m.convnext_tiny(stochastic_depth_prob=0.5)", "m.efficientnet_b0(dropout=0.0)"]
+
+
+@pytest.mark.parametrize("text", RANDOM)
+def test_blocks_are_left_out_by_torchvisions_draws(torch, torchvision, text):
+    drawn = []
+    for lib, module in ((weft, models), (torch, torchvision.models)):
+        model = build(lib, module, text).train()
+        lib.manual_seed(2)
+        model(lib.ones(2, 3, 32, 32))
+        drawn.append(lib.rand(1).item())
+    assert drawn[0] == drawn[1]
 
 
 def test_a_model_trains():

@@ -110,19 +110,25 @@ def weights_enum(
     resize: int = 256,
     *,
     files: Mapping[str, str],
+    second: Mapping[str, Any] | None = None,
+    **how: Any,
 ) -> Any:
     """The weights of a model: `IMAGENET1K_<key>` of each file, the last of which is the default.
 
     Args:
         size: of the smallest image.
         resize: what the shorter edge of an image becomes; 232 for second weights.
+        second: what else their `ImageClassification` takes, where that is not of both.
+        how: what `ImageClassification` takes besides.
     """
     members: dict[str, Weights] = {}
     for key, file in files.items():
-        edge = 232 if key == "V2" else resize
+        taken = {"crop_size": 224, "resize_size": resize, **how}
+        if key == "V2":
+            taken |= {"resize_size": 232, **(second or {})}
         members[f"IMAGENET1K_{key}"] = Weights(
             f"{_FOLDER}{file}.pth",
-            partial(ImageClassification, crop_size=224, resize_size=edge),
+            partial(ImageClassification, **taken),
             {"num_params": params, "min_size": (size, size)},
         )
     members["DEFAULT"] = list(members.values())[-1]

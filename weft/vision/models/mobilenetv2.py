@@ -9,7 +9,7 @@ import weft
 from weft import Tensor, nn
 from weft.nn import functional as nnf
 from weft.vision.models._api import builder, weights_enum
-from weft.vision.models._utils import begin_linear, begin_norm, constant
+from weft.vision.models._utils import _make_divisible, begin_conv, begin_linear, begin_norm
 from weft.vision.ops.misc import Conv2dNormActivation
 
 __all__ = ["InvertedResidual", "MobileNetV2", "MobileNet_V2_Weights", "mobilenet_v2"]
@@ -19,12 +19,6 @@ _STAGES = (
     (1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2),
     (6, 320, 1, 1),
 )  # fmt: skip
-
-
-def _multiple(value: float, divisor: int) -> int:
-    """The multiple of the divisor that is nearest, and not less than nine tenths of the value."""
-    found = max(divisor, int(value + divisor / 2) // divisor * divisor)
-    return found + divisor if found < 0.9 * value else found
 
 
 class InvertedResidual(nn.Module):
@@ -104,11 +98,11 @@ class MobileNetV2(nn.Module):
             )
         norm, made = norm_layer or nn.BatchNorm2d, block or InvertedResidual
         how: dict[str, Any] = {"norm_layer": norm, "activation_layer": nn.ReLU6}
-        channels = _multiple(32 * width_mult, round_nearest)
-        self.last_channel = _multiple(1280 * max(1.0, width_mult), round_nearest)
+        channels = _make_divisible(32 * width_mult, round_nearest)
+        self.last_channel = _make_divisible(1280 * max(1.0, width_mult), round_nearest)
         features: list[nn.Module] = [Conv2dNormActivation(3, channels, stride=2, **how)]
         for expansion, width, blocks, stride in stages:
-            out = _multiple(width * width_mult, round_nearest)
+            out = _make_divisible(width * width_mult, round_nearest)
             for i in range(blocks):
                 step = stride if i == 0 else 1
                 features.append(made(channels, out, step, expand_ratio=expansion, norm_layer=norm))
@@ -122,9 +116,7 @@ class MobileNetV2(nn.Module):
 
     def _initialize(self) -> None:
         for m in self.modules():
-            if isinstance(m, nn.Conv2d):
-                nn.init.kaiming_normal_(m.weight, mode="fan_out")
-                constant(0.0, m.bias)
+            begin_conv(m)
             begin_norm(m)
             begin_linear(m)
 
