@@ -33,6 +33,12 @@ MODELS = {
     "m.ConvNeXt([m.convnext.CNBlockConfig(8, 12, 1), m.convnext.CNBlockConfig(12, 20, 2)])": 32,
     "m.shufflenet_v2_x0_5(num_classes=4)": 40,
     "m.ShuffleNetV2([1, 2, 2], [8, 12, 16, 20, 24], 3)": 40,
+    "m.SwinTransformer([4, 4], 8, [1, 2, 2], [2, 2, 4], [3, 4], num_classes=3)": 53,
+    "m.SwinTransformer([2, 3], 8, [2, 2], [1, 2], [7, 7], 2.0, 0.1, 0.1, 0.2, 3)": 32,
+    "m.GoogLeNet(num_classes=4, init_weights=True)": 48,
+    "m.GoogLeNet(4, aux_logits=False, transform_input=True, init_weights=False)": 40,
+    "m.mnasnet0_5(num_classes=4, dropout=0.1)": 40,
+    "m.MNASNet(0.3, 3)": 33,
     "m.VisionTransformer(32, 8, 2, 4, 32, 64, num_classes=4, representation_size=8)": 32,
     "m.VisionTransformer(32, 16, 1, 2, 16, 64, dropout=0.1, attention_dropout=0.1)": 32,
 }
@@ -87,6 +93,7 @@ def unfilled(monkeypatch):
         monkeypatch.setattr(weft.nn.init, f"{name}_", lambda tensor, *args, **kwargs: tensor)
 
 
+@pytest.mark.filterwarnings("ignore:The default weight init:FutureWarning")
 @pytest.mark.parametrize("name", models.list_models())
 def test_each_model_has_torchvisions_layers_and_the_weights_parameters(
     torch, torchvision, unfilled, name
@@ -98,7 +105,8 @@ def test_each_model_has_torchvisions_layers_and_the_weights_parameters(
     shapes = [[(k, tuple(v.shape)) for k, v in m.state_dict().items()] for m in (ours, theirs)]
     assert shapes[0] == shapes[1]
     expected = models.get_model_weights(name).DEFAULT.meta["num_params"]
-    assert sum(p.numel() for p in ours.parameters()) == expected
+    counted = [p for n, p in ours.named_parameters() if not n.startswith("aux")]
+    assert sum(p.numel() for p in counted) == expected  # which leave out heads on the way
 
 
 def test_the_transforms_of_weights_are_torchvisions(torch, torchvision):
@@ -168,6 +176,11 @@ WRONG = [
     ("m.ShuffleNetV2([1] * 3, [1])", ValueError, "stages_out_channels as list of 5"),
     ("m.shufflenetv2.InvertedResidual(8, 8, 4)", ValueError, "illegal stride value"),
     ("m.shufflenetv2.InvertedResidual(8, 6, 1)", ValueError, "Invalid combination of stride"),
+    ("m.swin_transformer.ShiftedWindowAttention(8, [7], [0, 0], 2)", ValueError, "of length 2"),
+    ("m.GoogLeNet(blocks=[1], init_weights=False)", ValueError, "should be 3 instead of 1"),
+    ("m.MNASNet(0.0)", ValueError, "greater than 0.0 instead of 0.0"),
+    ("m.mnasnet._InvertedResidual(8, 8, 3, 3, 1)", ValueError, "stride should be 1 or 2"),
+    ("m.mnasnet._InvertedResidual(8, 8, 4, 1, 1)", ValueError, "kernel_size should be 3 or 5"),
     ("m._utils.IntermediateLayerGetter(m.alexnet(), {'x': 'y'})", ValueError, "not present"),
     ("m.MobileNetV2(inverted_residual_setting=[])", ValueError, "4-element list"),
 ]
@@ -219,7 +232,8 @@ def test_results_between_the_layers_of_a_model(torch, torchvision):
 
 
 #: Models whose blocks are left out at random, and images of one size.
-RANDOM = ["m.convnext_tiny(stochastic_depth_prob=0.5)", "m.efficientnet_b0(dropout=0.0)"]
+RANDOM = ["m.convnext_tiny(stochastic_depth_prob=0.5)", "m.efficientnet_b0(dropout=0.0)",
+          "m.SwinTransformer([4, 4], 8, [2, 2], [1, 2], [4, 4], dropout=0.2)"]  # fmt: skip
 
 
 @pytest.mark.parametrize("text", RANDOM)
@@ -231,6 +245,29 @@ def test_blocks_are_left_out_by_torchvisions_draws(torch, torchvision, text):
         model(lib.ones(2, 3, 32, 32))
         drawn.append(lib.rand(1).item())
     assert drawn[0] == drawn[1]
+
+
+def test_heads_on_the_way_answer_while_training(torch, torchvision):
+    text = "m.GoogLeNet(4, init_weights=False, dropout=0.0, dropout_aux=0.0)"
+    ours, theirs = build(weft, models, text), build(torch, torchvision.models, text)
+    ours.load_state_dict({k: weft.from_numpy(v.numpy()) for k, v in theirs.state_dict().items()})
+    x = np.random.default_rng(1).normal(size=(4, 3, 64, 64)).astype(np.float32)
+    found, expected = ours(weft.from_numpy(x)), theirs(torch.from_numpy(x))
+    assert found._fields == expected._fields
+    for name in found._fields:
+        one, other = (getattr(out, name).detach().numpy() for out in (found, expected))
+        np.testing.assert_allclose(one, other, 0, 2e-3 * np.abs(other).max())
+
+
+def test_weights_of_all_heads_are_loaded_and_heads_left_out(tmp_path, monkeypatch):
+    monkeypatch.setattr(weft.hub, "_folder", str(tmp_path))
+    path = saved(tmp_path, models.GoogLeNet(init_weights=False), "inception1")
+    weights = models.GoogLeNet_Weights.DEFAULT
+    monkeypatch.setattr(weights.value, "url", f"https://nowhere.invalid/{path.name}")
+    model = models.googlenet(weights=weights)
+    assert model.aux1 is None and not model.aux_logits and model.transform_input
+    assert weft.equal(model.fc.weight, weft.load(path)["fc.weight"])
+    assert models.googlenet(weights=weights, aux_logits=True).aux2 is not None
 
 
 def test_a_model_trains():

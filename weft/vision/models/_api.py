@@ -161,9 +161,18 @@ def _named(who: str, weights: type[WeightsEnum], args: tuple[Any, ...], kwargs: 
 
 
 def builder(
-    name: str, weights: type[WeightsEnum], make: Callable[..., Module], about: str
+    name: str,
+    weights: type[WeightsEnum],
+    make: Callable[..., Module],
+    about: str,
+    loaded: Callable[..., Module] | None = None,
 ) -> Callable[..., Any]:
-    """The function that makes a model, listed under its name."""
+    """The function that makes a model, listed under its name.
+
+    Args:
+        loaded: makes it with weights, of them and what `make` takes, where those are not simply
+            loaded into what `make` makes.
+    """
 
     def build(*args: Any, progress: bool = True, **kwargs: Any) -> Module:
         chosen = _named(name, weights, args, kwargs)
@@ -173,9 +182,12 @@ def builder(
                 f"The parameter 'num_classes' expected value {_CLASSES} but got "
                 f"{kwargs['num_classes']} instead. Hint: replace the last layer afterwards"
             )
+        if chosen is None:
+            return make(**kwargs)
+        if loaded is not None:
+            return loaded(chosen.get_state_dict(progress, check_hash=True), **kwargs)
         model = make(**kwargs)
-        if chosen is not None:
-            model.load_state_dict(chosen.get_state_dict(progress, check_hash=True))
+        model.load_state_dict(chosen.get_state_dict(progress, check_hash=True))
         return model
 
     build.__name__ = build.__qualname__ = name
