@@ -13,6 +13,7 @@ from weft.vision.models import efficientnet as _efficientnet
 from weft.vision.models import googlenet as _googlenet
 from weft.vision.models import mnasnet as _mnasnet
 from weft.vision.models import mobilenet as _mobilenet
+from weft.vision.models import regnet as _regnet
 from weft.vision.models import resnet as _resnet
 from weft.vision.models import shufflenetv2 as _shufflenetv2
 from weft.vision.models import squeezenet as _squeezenet
@@ -35,6 +36,7 @@ from weft.vision.models.efficientnet import *  # noqa: F403
 from weft.vision.models.googlenet import *  # noqa: F403
 from weft.vision.models.mnasnet import *  # noqa: F403
 from weft.vision.models.mobilenet import *  # noqa: F403
+from weft.vision.models.regnet import *  # noqa: F403
 from weft.vision.models.resnet import *  # noqa: F403
 from weft.vision.models.shufflenetv2 import *  # noqa: F403
 from weft.vision.models.squeezenet import *  # noqa: F403
@@ -46,6 +48,6 @@ __all__ = [
     "Weights", "WeightsEnum", "get_model", "get_model_builder", "get_model_weights", "get_weight",
     "list_models", *_alexnet.__all__, *_convnext.__all__, *_densenet.__all__,
     *_efficientnet.__all__, *_googlenet.__all__, *_mnasnet.__all__, *_mobilenet.__all__,
-    *_resnet.__all__, *_shufflenetv2.__all__, *_squeezenet.__all__, *_swin_transformer.__all__,
-    *_vgg.__all__, *_vision_transformer.__all__,
+    *_regnet.__all__, *_resnet.__all__, *_shufflenetv2.__all__, *_squeezenet.__all__,
+    *_swin_transformer.__all__, *_vgg.__all__, *_vision_transformer.__all__,
 ]  # fmt: skip
