@@ -98,15 +98,15 @@ PyObject* tensor_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
         Tensor t;
         Dims sizes;
         if (n == 0) {
-            t = Tensor::empty(DType::Float32, Dims{0});
+            t = Tensor::empty(ops::default_dtype, Dims{0});
         } else if (data && is_tensor(data)) {
             t = detach(unwrap(data));
         } else if (data && !PyLong_Check(data) &&
                    Py_TYPE(data)->tp_name != std::string_view("torch.Size")) {
-            DType f = DType::Float32;
+            DType f = ops::default_dtype;
             t = tensor_from(data, &f);
         } else if (to_dims(n == 1 ? data : args, sizes)) {
-            t = Tensor::empty(DType::Float32, sizes);
+            t = Tensor::empty(ops::default_dtype, sizes);
         } else {
             fail(ErrorKind::Type, "Tensor", "data or sizes",
                  Py_TYPE(PyTuple_GET_ITEM(args, 0))->tp_name);

@@ -205,6 +205,20 @@ def test_sampling_through_an_affine_map(agree, numbers, dims, mode, padding, ali
     agree(snippet, rtol=1e-7, atol=1e-9)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("dims", [2, 3])
+def test_the_affine_grid_of_the_identity_is_pytorchs_to_the_bit(agree, dims, align, dtype):
+    # An ulp decides which cell grid_sample picks.
+    def snippet(t):
+        theta = t.eye(dims, dims + 1, dtype=getattr(t, dtype))[None]
+        sizes = [2, 3, 5, 7, 16, 17, 28, 31, 33, *([64, 100, 224] if dims == 2 else [])]
+        shapes = [(1, 1, *(n + k for k in range(dims))) for n in sizes]
+        return [t.nn.functional.affine_grid(theta, shape, align) for shape in shapes]
+
+    agree(snippet, rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("mode", ["bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [(3, 4), (20, 5)])
 def test_antialiasing(agree, numbers, mode, size):

@@ -240,9 +240,10 @@ def _fast_check(
     nondet_tol: float,
 ) -> None:
     """u^T J v for random unit u and v: one pass, two evaluations, for each input and output."""
+    generator = weft.Generator()
     for k, output in enumerate(outputs):
         leaves = [inputs[i] for i in wanted]
-        start = _unit(output)
+        start = _unit(output, generator)
         twice = [
             grad(output, leaves, start, retain_graph=True, allow_unused=True)
             if output.requires_grad
@@ -250,7 +251,7 @@ def _fast_check(
             for _ in range(2)
         ]
         for i, leaf, g, again in zip(wanted, leaves, *twice):
-            direction = _unit(leaf)
+            direction = _unit(leaf, generator)
             kept = leaf.detach().clone()
             leaf.data.copy_(kept + eps * direction)
             above = _values(function, inputs)[k]
@@ -268,25 +269,26 @@ def _fast_check(
                 _check_repeatable([[g]], [[again]], nondet_tol)
 
 
-def _check_batched(outputs: Sequence[Tensor], inputs: Sequence[Tensor], what: str) -> None:
+def _pair(like: Tensor) -> Tensor:
+    """Two vectors as one tensor, drawn from the default generator, as PyTorch draws them."""
+    return weft.stack([weft.randn_like(like) for _ in range(2)])
+
+
+def _check_batched(output: Tensor, inputs: Sequence[Tensor], pair: Tensor, what: str) -> None:
     """Gradients of two vectors at once are those of each."""
-    for output in outputs:
-        if not output.requires_grad:
+    at_once = grad(
+        output, inputs, pair, retain_graph=True, allow_unused=True, is_grads_batched=True
+    )
+    each = [grad(output, inputs, v, retain_graph=True, allow_unused=True) for v in pair]
+    for g, *parts in zip(at_once, *each):
+        if g is None:
             continue
-        starts = weft.stack([_unit(output) for _ in range(2)])
-        at_once = grad(
-            output, inputs, starts, retain_graph=True, allow_unused=True, is_grads_batched=True
-        )
-        each = [grad(output, inputs, v, retain_graph=True, allow_unused=True) for v in starts]
-        for g, *parts in zip(at_once, *each):
-            if g is None:
-                continue
-            expected = [weft.zeros_like(g[0]) if p is None else p for p in parts]
-            if not weft.allclose(g, weft.stack(expected)):
-                raise GradcheckError(
-                    f"While computing batched {what}, got other values than one by one:\n{g}\n"
-                    f"{expected}\n"
-                )
+        expected = [weft.zeros_like(g[0]) if p is None else p for p in parts]
+        if not weft.allclose(g, weft.stack(expected)):
+            raise GradcheckError(
+                f"While computing batched {what}, got other values than one by one:\n{g}\n"
+                f"{expected}\n"
+            )
 
 
 def _check_forward(
@@ -296,13 +298,18 @@ def _check_forward(
     leaves = [inputs[i] for i in wanted]
     numeric = _numeric(function, inputs, wanted, eps)
     _compare(_forward(outputs, leaves), numeric, wanted, atol, rtol)
-    for output in outputs if batched else ():
+    if not batched:
+        return
+    directions = [_pair(leaf) for leaf in leaves]
+    for output in outputs:
         seeds, products = transposed([output], leaves)
-        _check_batched([t for t in products if t is not None], seeds, "forward gradients")
+        for product, pair in zip(products, directions, strict=True):
+            if product is not None and product.requires_grad:
+                _check_batched(product, seeds, pair, "forward gradients")
 
 
-def _unit(like: Tensor) -> Tensor:
-    v = weft.randn(like.shape, dtype=like.dtype)
+def _unit(like: Tensor, generator: weft.Generator) -> Tensor:
+    v = weft.randn(like.shape, dtype=like.dtype, generator=generator)
     length = (v * v).sum().sqrt()
     return v / length if like.numel() else v
 
@@ -367,14 +374,14 @@ def gradcheck(
             check = _fast_check if fast_mode else _slow_check
             leaves = [values[i] for i in wanted]
             at = {"eps": eps, "atol": atol, "rtol": rtol}
-            with weft.random.fork_rng():
-                if check_backward_ad:
-                    check(func, values, wanted, outputs, **at, nondet_tol=nondet_tol)
-                if check_batched_grad:
-                    _check_batched(outputs, leaves, "gradients")
-                if check_forward_ad:
-                    batched = check_batched_forward_grad
-                    _check_forward(func, values, wanted, outputs, **at, batched=batched)
+            if check_backward_ad:
+                check(func, values, wanted, outputs, **at, nondet_tol=nondet_tol)
+            if check_forward_ad:
+                batched = check_batched_forward_grad
+                _check_forward(func, values, wanted, outputs, **at, batched=batched)
+            if check_batched_grad:
+                for output in (t for t in outputs if t.requires_grad):
+                    _check_batched(output, leaves, _pair(output), "gradients")
             if check_backward_ad:
                 _check_zero(outputs, leaves)
     except GradcheckError:
@@ -457,7 +464,10 @@ def gradgradcheck(
 
 
 def _start(output: Tensor, strided: bool) -> Tensor:
-    shape = (*output.shape, 2) if strided else tuple(output.shape)
-    v = weft.randn(shape, dtype=output.dtype)
-    v = v[..., 0] if strided else v
+    shape = list(output.shape)
+    strided = strided and output.numel() > 1
+    if strided:
+        shape[-1] *= 2
+    v = weft.empty(shape, dtype=output.dtype).uniform_(-1, 1)
+    v = v[..., 1::2] if strided else v
     return v.detach().requires_grad_()

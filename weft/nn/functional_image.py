@@ -439,6 +439,12 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             f"theta, got {tuple(size)}"
         )
     sizes = list(size[2:])
+    if align_corners and min(sizes) == 1:
+        warn(
+            "Since version 1.3.0, affine_grid behavior has changed for unit-size grids when "
+            "align_corners=True. This is not an intended use case of affine_grid. See the "
+            "documentation of affine_grid for details."
+        )
     columns = []
     for k in reversed(range(dims)):
         n = sizes[k]
@@ -448,7 +454,7 @@ def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None =
             else theta.new_zeros(1)
         )
         if not align_corners:
-            line = line * ((n - 1) / n)
+            line = line * (n - 1) / n
         shape = [1] * dims
         shape[k] = n
         columns.append(line.reshape(shape).expand(sizes))

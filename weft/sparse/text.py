@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import re
-
 import weft
-from weft import Tensor
+from weft import _C, Tensor
 from weft.base.names import sparse_coo
 from weft.sparse.tensor import SparseTensor, raw
 
@@ -14,12 +12,13 @@ __all__ = ["text_of"]
 _WIDTH = 80
 
 
-def _part(name: str, value: Tensor) -> str:
-    """`name=tensor(...)` without the dtype, its further lines below its first element."""
-    text = re.sub(r",\s*dtype=torch\.\w+\)$", ")", repr(value.detach()))
-    if not value.numel() and "size=" not in text:
-        text = text.replace("tensor([]", f"tensor([], size={tuple(value.shape)}", 1)
-    return f"{name}={text}".replace("\n", "\n" + " " * (len(name) + 1))
+def _part(name: str, value: Tensor, indent: int) -> str:
+    """`name=tensor(...)` without the dtype, in lines that begin after `indent` characters."""
+    head = f"{name}=tensor("
+    text = _C._contents(value.detach(), indent + len(head))
+    if not value.numel():
+        text += f", size={tuple(value.shape)}"
+    return f"{head}{text})"
 
 
 def _suffixes(x: SparseTensor) -> list[str]:
@@ -39,10 +38,12 @@ def _suffixes(x: SparseTensor) -> list[str]:
 def text_of(x: SparseTensor) -> str:
     """PyTorch's text: indices and values as tensors, then what the whole is, in lines of 80."""
     parts, indent = x._parts, " " * len("tensor(")
-    named = {"indices": parts.indices, "crow_indices": parts.crow, "col_indices": parts.col}
-    lines = [_part(name, value) for name, value in named.items() if value is not None]
-    text = ",\n".join([*lines, _part("values", parts.values)]).replace("\n", "\n" + indent)
-    text = "tensor(" + text
+    named = {
+        "indices": parts.indices, "crow_indices": parts.crow, "col_indices": parts.col,
+        "values": parts.values,
+    }  # fmt: skip
+    lines = [_part(name, t, len(indent)) for name, t in named.items() if t is not None]
+    text = "tensor(" + f",\n{indent}".join(lines)
     first = parts.layout is sparse_coo
     width = len(text) - text.rfind("\n") + 1
     for suffix in _suffixes(x):
