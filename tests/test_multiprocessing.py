@@ -113,6 +113,30 @@ def test_spawn_runs_a_function_in_fresh_interpreters(tmp_path):
     assert run.stdout == "[1.0, 2.0]\n", run.stderr
 
 
+def test_a_tensor_that_lives_to_the_exit_closes_its_memory_quietly(tmp_path):
+    # The mapping asked the module `os`, which had been emptied by then.
+    script = tmp_path / "program.py"
+    script.write_text(
+        textwrap.dedent("""
+        import weft
+        t = weft.zeros(2).share_memory_()
+        import weft.multiprocessing as mp
+
+        def add(t):
+            t.add_(1)
+
+        if __name__ == "__main__":
+            mp.set_start_method("spawn")
+            p = mp.Process(target=add, args=(t,))
+            p.start()
+            p.join()
+            print(t.tolist())
+    """)
+    )
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert (run.stdout, run.stderr) == ("[1.0, 1.0]\n", "")
+
+
 def test_the_first_failure_ends_the_others():
     with pytest.raises(mp.ProcessRaisedException, match="boom") as caught:
         mp.start_processes(_fail, nprocs=2, start_method="fork")

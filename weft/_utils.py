@@ -154,10 +154,12 @@ def _rebuild_tensor_v2(
 def _rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
     """A sparse tensor of its parts, as pickles name it."""
     if layout is weft.sparse_csr:
-        return weft.sparse_csr_tensor(*data)
+        return weft.sparse_csr_tensor(*data, check_invariants=False)
     indices, values, size, *coalesced = data
     marked = bool(coalesced and coalesced[0])
-    return weft.sparse_coo_tensor(indices, values, size, is_coalesced=marked)
+    return weft.sparse_coo_tensor(
+        indices, values, size, is_coalesced=marked, check_invariants=False
+    )
 
 
 def _rebuild_parameter(data: Tensor, requires_grad: bool, backward_hooks: Any) -> Any:

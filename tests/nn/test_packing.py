@@ -23,6 +23,19 @@ def sequences(lib, lengths, rest=(2,)):
     return [lib.tensor(rng.normal(size=(n, *rest)).tolist(), requires_grad=True) for n in lengths]
 
 
+@pytest.mark.parametrize("of", [
+    np.array, tuple, lambda n: np.array(n, np.int32), lambda n: np.array(n, float),
+    lambda n: [k + 0.7 for k in n], lambda n: [np.int64(k) for k in n],
+])  # fmt: skip
+def test_lengths_of_many_kinds(of):
+    def program(lib, rnn):
+        padded = rnn.pad_sequence(sequences(lib, [3, 1]))
+        packed = rnn.pack_padded_sequence(padded, of([3, 1]))
+        return [packed.data, packed.batch_sizes]
+
+    both(program)
+
+
 @pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 @pytest.mark.parametrize("rest", [(), (2,), (2, 3)], ids=str)
 @pytest.mark.parametrize("batch_first", [False, True])

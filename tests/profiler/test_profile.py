@@ -57,7 +57,7 @@ def test_counts_and_keys() -> None:
         for _ in range(3):
             step()
     counts = {e.key: e.count for e in prof.key_averages()}
-    assert (counts["linear"], counts["forward"], counts["AddmmBackward0"]) == (6, 3, 6)
+    assert (counts["aten::linear"], counts["forward"], counts["AddmmBackward0"]) == (6, 3, 6)
     by_module = {e.key: e for e in prof.key_averages(group_by="module")}
     assert by_module["0"].count == 3 * 4  # linear, its node, and the mm and sum in that
     by_line = {e.key: e for e in prof.key_averages(group_by="line")}
@@ -94,9 +94,9 @@ def test_memory_and_shapes() -> None:
         x @ weft.ones(3, 4)
         x + x
         x[0] + x[0]
-    shapes = [e.input_shapes for e in prof.key_averages(True) if e.key == "add"]
+    shapes = [e.input_shapes for e in prof.key_averages(True) if e.key == "aten::add"]
     assert shapes == [[[2, 3], [2, 3]], [[3], [3]]]
-    assert [e.input_shapes for e in prof.key_averages() if e.key == "add"] == [[]]
+    assert [e.input_shapes for e in prof.key_averages() if e.key == "aten::add"] == [[]]
     with profile() as prof:
         x + x
     assert prof.key_averages(group_by_input_shape=True)[0].input_shapes == []
@@ -248,7 +248,7 @@ def test_traces(tmp_path: pathlib.Path, name: str) -> None:
     assert [e["name"] for e in events] == [e.name for e in prof.events()]
     assert len({(e["pid"], e["tid"]) for e in trace["traceEvents"]}) == 1
     assert_nested(events)
-    linear = next(e for e in events if e["name"] == "linear")
+    linear = next(e for e in events if e["name"] == "aten::linear")
     assert linear["cat"] == "cpu_op"
     assert linear["args"]["Input Dims"] == [[2, 8], [16, 8], [16]]
     assert linear["args"]["module"] == "0"
@@ -307,6 +307,23 @@ def test_steps_of_a_schedule_are_one_row(tmp_path: pathlib.Path) -> None:
     assert [n for n in names if n.startswith("Prof")] == [e.trace_name for e in steps]
 
 
+def test_rows_have_pytorchs_names(torch: Any) -> None:
+    def keys(lib: Any) -> set[str]:
+        net = lib.nn.Sequential(lib.nn.Conv2d(1, 2, 3), lib.nn.ReLU(), lib.nn.Flatten())
+        head = lib.nn.Linear(8, 3)
+        with lib.profiler.profile() as prof:
+            y = head(net(lib.randn(2, 1, 4, 4))).add_(1)
+            lib.nn.functional.cross_entropy(y, lib.tensor([1, 2]))
+            lib.empty(2).uniform_()
+        return {e.key for e in prof.key_averages()}
+
+    known = {
+        "conv2d", "convolution", "relu", "flatten", "linear", "add_", "randn", "empty", "uniform_",
+        "cross_entropy_loss",
+    }  # fmt: skip
+    assert {f"aten::{name}" for name in known} <= keys(weft) & keys(torch)
+
+
 def test_events_have_what_pytorchs_have(torch: Any) -> None:
     def run(lib: Any) -> tuple[Any, Any]:
         w = lib.ones(2, 2, requires_grad=True)
@@ -325,8 +342,8 @@ def test_events_have_what_pytorchs_have(torch: Any) -> None:
     assert one.device_type.name == other.device_type.name
     assert one.time_range.elapsed_us() == pytest.approx(one.cpu_time_total)
     assert one.time_range.start == one.start
-    for events, name in ((ours, "mul"), (theirs, "aten::mul")):
-        call = next(e for e in events if e.name == name)
+    for events in (ours, theirs):
+        call = next(e for e in events if e.name == "aten::mul")
         node = next(e for e in events if "MulBackward0" in e.name)
         assert call.scope == 0 and call.sequence_nr == node.sequence_nr >= 0
     assert next(e for e in ours if e.name == "MulBackward0").scope == 1
@@ -364,7 +381,7 @@ def test_stacks(tmp_path: pathlib.Path) -> None:
     assert {len(e.stack) for e in sums} == {1}
     prof.export_stacks(tmp_path / "stacks.txt")
     lines = (tmp_path / "stacks.txt").read_text().splitlines()
-    assert any(re.search(r": test_stacks;.*: inner;m[atmul]+ \d+$", line) for line in lines)
+    assert any(re.search(r": test_stacks;.*: inner;aten::m[atmul]+ \d+$", line) for line in lines)
     with pytest.raises(ValueError, match="metric should be one of"):
         prof.export_stacks(tmp_path / "x", "self_cuda_time_total")
     with profile() as prof:
@@ -390,7 +407,7 @@ def test_record_function() -> None:
             assert span.name == "other"
     assert [(e.key, e.count) for e in prof.key_averages()] == [
         ("whole", 2),
-        ("ones", 2),
+        ("aten::ones", 2),
         ("other", 1),
     ]
     events = prof.events()

@@ -75,6 +75,8 @@ if __name__ == "__main__":
     sample = torch.randn(1, 3, 3, dtype=torch.float64, requires_grad=True)
     print(torch.library.opcheck(crop, (sample, [0, 0, 2, 2])))
     print(torch.autograd.gradcheck(lambda p: crop(p, [0, 0, 2, 2]), (sample,)))
+    far = torch.empty(1, 4, 4, device="meta")
+    print(torch.ops.shop.crop(far, [0, 0, 2, 3]).shape)
     tell("no argument", lambda: crop())
     tell("a word", lambda: crop("a", [1]))
     tell("no operator", lambda: torch.ops.shop.nothing)

@@ -202,7 +202,8 @@ def _is_meta(bound: Bound) -> bool:
 
 
 def _memory(t: Tensor) -> int:
-    return t._storage_info()[0]  # also where there are no values, on the meta device
+    """The storage's number: meta tensors have storages too, without an address for programs."""
+    return int(t._storage_info()[0])
 
 
 def _flat(values: Any) -> list[Any]:

@@ -50,6 +50,21 @@ def _device_of(name: Any, who: str) -> str:
     return name
 
 
+def warned(message: str, category: type[Warning] = UserWarning) -> None:
+    from weft.nn.warn import warn
+
+    warn(message, category)
+
+
+def older(device: str, name: str, arguments: str) -> None:
+    """Warns that `torch.DEVICE.amp.NAME` is an older name of `torch.amp.NAME(arguments)`."""
+    warned(
+        f"`torch.{device}.amp.{name}(args...)` is deprecated. Please use "
+        f"`torch.amp.{name}({arguments})` instead.",
+        FutureWarning,
+    )
+
+
 def is_autocast_available(device_type: str) -> bool:
     """Whether `autocast` works there: on the CPU.
 
@@ -140,18 +155,18 @@ class autocast:
         self._enabled = bool(enabled)
         self._before: list[tuple[int, bool]] = []
         if self._enabled and self.device != "cpu":
-            warnings.warn(
-                f"User provided device_type of {self.device!r}, but {self.device.upper()} is not "
-                "available. Disabling",
-                stacklevel=2,
+            warned(
+                "CUDA is not available or torch_xla is imported. Disabling autocast."
+                if self.device == "cuda"
+                else f"User provided device_type of {self.device!r}, but {self.device.upper()} is "
+                "not available. Disabling"
             )
             self._enabled = False
         elif self._enabled and self.fast_dtype not in (_C.bfloat16, _C.float16):
-            warnings.warn(
+            warned(
                 f"In CPU autocast, but the target dtype {self.fast_dtype} is not supported. "
                 "Disabling autocast.\nCPU Autocast only supports dtype of torch.bfloat16, "
-                "torch.float16 currently.",
-                stacklevel=2,
+                "torch.float16 currently."
             )
             self._enabled = False
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import weft
 from weft._C import Tensor
+from weft.amp.autocast_mode import warned
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -55,10 +55,9 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         if device != "cpu" and enabled:
-            warnings.warn(
+            warned(
                 f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available."
-                "  Disabling.",
-                stacklevel=2,
+                "  Disabling."
             )
             self._enabled = False
         if not self._enabled:

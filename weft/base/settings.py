@@ -143,7 +143,8 @@ def set_default_tensor_type(t: Any) -> None:
             "floating-point types are supported as the default type)"
         )
     warnings.warn(
-        "torch.set_default_tensor_type() is deprecated, please use torch.set_default_dtype()",
+        "torch.set_default_tensor_type() is deprecated as of PyTorch 2.1, please use "
+        "torch.set_default_dtype() and torch.set_default_device() as alternatives.",
         stacklevel=2,
     )
     weft.set_default_dtype(kinds[name])

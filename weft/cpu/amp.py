@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from weft import _C, amp
+from weft.amp.autocast_mode import older
 
 __all__ = ["GradScaler", "autocast"]
 
@@ -13,6 +14,8 @@ class autocast(amp.autocast):
     def __init__(
         self, enabled: bool = True, dtype: _C.dtype = _C.bfloat16, cache_enabled: bool = True
     ) -> None:
+        if type(self) is autocast:
+            older("cpu", "autocast", "'cpu', args...")
         super().__init__("cpu", dtype, enabled, cache_enabled)
 
 
@@ -27,4 +30,5 @@ class GradScaler(amp.GradScaler):
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
+        older("cpu", "GradScaler", "'cpu', args...")
         super().__init__("cpu", init_scale, growth_factor, backoff_factor, growth_interval, enabled)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from weft import _C, amp
+from weft.amp.autocast_mode import older
 
 __all__ = ["GradScaler", "autocast", "custom_bwd", "custom_fwd"]
 
@@ -16,6 +16,8 @@ class autocast(amp.autocast):
     def __init__(
         self, enabled: bool = True, dtype: _C.dtype = _C.float16, cache_enabled: bool = True
     ) -> None:
+        if type(self) is autocast:
+            older("cuda", "autocast", "'cuda', args...")
         super().__init__("cuda", dtype, enabled, cache_enabled)
 
 
@@ -30,6 +32,7 @@ class GradScaler(amp.GradScaler):
         growth_interval: int = 2000,
         enabled: bool = True,
     ) -> None:
+        older("cuda", "GradScaler", "'cuda', args...")
         super().__init__(
             "cuda", init_scale, growth_factor, backoff_factor, growth_interval, enabled
         )
@@ -37,7 +40,11 @@ class GradScaler(amp.GradScaler):
 
 def custom_fwd(fwd: Any = None, *, cast_inputs: _C.dtype | None = None) -> Any:
     """`weft.amp.custom_fwd` for "cuda"."""
+    older("cuda", "custom_fwd", "args..., device_type='cuda'")
     return amp.custom_fwd(fwd, device_type="cuda", cast_inputs=cast_inputs)
 
 
-custom_bwd = functools.partial(amp.custom_bwd, device_type="cuda")
+def custom_bwd(bwd: Any) -> Any:
+    """`weft.amp.custom_bwd` for "cuda"."""
+    older("cuda", "custom_bwd", "args..., device_type='cuda'")
+    return amp.custom_bwd(bwd, device_type="cuda")

@@ -29,8 +29,11 @@ class _Memory(mmap.mmap):
 
     descriptor: int
 
+    def __init__(self, *_: Any, **__: Any) -> None:
+        self._close = os.close  # at exit modules are emptied before the last tensors go
+
     def __del__(self) -> None:
-        os.close(self.descriptor)
+        self._close(self.descriptor)
 
 
 #: The mappings under living tensors, by address.

@@ -10,21 +10,39 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+import weft
 from weft.profiler.tables import format_time, table_of
 from weft.see.flops import counted_calls
-from weft.see.tables import FLUSH, KINDS, MODULE
+from weft.see.tables import CALL, FLUSH, KINDS, MODULE
 
 if TYPE_CHECKING:
     from weft.see.graphs import Graph
 
 GROUPS = ("op", "module", "line", "batch")
 _SCOPES = {"node": 1, "step": 7, "named": 7}  # of backward, of the user; others are functions, 0
+
+
+#: Functions that ATen has under other names.
+_RENAMED = {"cross_entropy": "cross_entropy_loss", "logsigmoid": "log_sigmoid"}
+
+
+@cache
+def _aten(name: str) -> str:
+    """`aten::NAME` of what PyTorch has, or has a method or function of; others as they are."""
+    from weft._library.aten import names
+
+    found = _RENAMED.get(name, name)
+    public = (
+        not name.startswith("_")
+        and any(hasattr(home, name) for home in (weft.Tensor, weft, weft.nn.functional))
+    )  # fmt: skip
+    return f"aten::{found}" if public or found in names() else name
 
 
 class DeviceType(Enum):
@@ -187,9 +205,10 @@ class Columns:
 
     @cached_property
     def names(self) -> list[str]:
-        """Of each event."""
+        """Of each event: of an op PyTorch's name in its profiles, `aten::mul`."""
         names = self.tables.event_names
-        return [names[i] for i in self.numbers.tolist()]
+        events = zip(self.numbers.tolist(), self.kinds.tolist(), strict=True)
+        return [_aten(names[i]) if kind == CALL else names[i] for i, kind in events]
 
     @cached_property
     def keys(self) -> list[str]:

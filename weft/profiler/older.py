@@ -33,7 +33,7 @@ class profile:
     >>> with weft.autograd.profiler.profile() as prof:
     ...     y = weft.ones(3).exp()
     >>> [(e.key, e.count) for e in prof.key_averages()]
-    [('ones', 1), ('exp', 1)]
+    [('aten::ones', 1), ('aten::exp', 1)]
     """
 
     def __init__(

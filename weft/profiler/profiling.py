@@ -64,7 +64,7 @@ class record_function(_C._Named):
     ...     with weft.profiler.record_function("twice"):
     ...         y = weft.ones(3) * 2
     >>> [(e.key, e.count) for e in prof.key_averages()]
-    [('twice', 1), ('ones', 1), ('mul', 1)]
+    [('twice', 1), ('aten::ones', 1), ('aten::mul', 1)]
     """
 
     __slots__ = ()
@@ -106,7 +106,7 @@ class profile:
     ...     for _ in range(3):
     ...         model(weft.ones(8, 4)).sum().backward()
     >>> sums = prof.key_averages(group_by_input_shape=True)
-    >>> [(e.count, e.input_shapes) for e in sums if e.key == "linear"]
+    >>> [(e.count, e.input_shapes) for e in sums if e.key == "aten::linear"]
     [(3, [[8, 4], [2, 4], [2]])]
     >>> print(prof.key_averages().table(sort_by="self_cpu_time_total", row_limit=3))
     ---...

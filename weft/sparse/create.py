@@ -12,6 +12,7 @@ from weft.base import checks as _checks
 from weft.base.device import expect_cpu
 from weft.base.names import layout as layout_type
 from weft.base.names import sparse_coo, sparse_csr, strided
+from weft.nn.warn import warn
 from weft.sparse import tensor as st
 from weft.sparse.tensor import Parts, SparseTensor, raw
 
@@ -20,7 +21,23 @@ __all__ = [
     "sparse_csr_tensor", "spdiags",
 ]  # fmt: skip
 
-_STRICT: ContextVar[bool] = ContextVar("sparse invariants", default=False)
+#: Whether they are checked; None: the program has not said.
+_STRICT: ContextVar[bool | None] = ContextVar("sparse invariants", default=None)
+_told = False  # once
+
+
+def _is_strict(asked: bool | None) -> bool:
+    """What a call asked for, or else the program; where neither did, a warning says so, once."""
+    global _told
+    chosen = _STRICT.get() if asked is None else asked
+    if chosen is None and not _told:
+        _told = True
+        warn(
+            "Sparse invariant checks are implicitly disabled. Indices are checked, the order of "
+            "places is not. To silence this warning, explicitly opt in or out. See "
+            "`torch.sparse.check_sparse_tensor_invariants.__doc__` for guidance."
+        )
+    return bool(chosen)
 
 
 class check_sparse_tensor_invariants:  # noqa: N801
@@ -38,7 +55,7 @@ class check_sparse_tensor_invariants:  # noqa: N801
     @staticmethod
     def is_enabled() -> bool:
         """Whether it is on."""
-        return _STRICT.get()
+        return bool(_STRICT.get())
 
     @staticmethod
     def enable() -> None:
@@ -52,7 +69,7 @@ class check_sparse_tensor_invariants:  # noqa: N801
 
     def __init__(self, enable: bool = True) -> None:
         self.state = enable
-        self._before: list[bool] = []
+        self._before: list[bool | None] = []
 
     def __enter__(self) -> None:
         self._before.append(_STRICT.get())
@@ -176,6 +193,7 @@ def sparse_coo_tensor(
     expect_cpu(device)
     if pin_memory:
         weft.empty(0).pin_memory()
+    strict = _is_strict(check_invariants)
     if values is None:
         if (indices is None) == (size is None):
             raise TypeError(
@@ -195,7 +213,7 @@ def sparse_coo_tensor(
     _expect_coo(places, kept, size)
     shape = _inferred(places, kept) if size is None else [int(s) for s in size]
     claimed = bool(is_coalesced)
-    if claimed and (_STRICT.get() if check_invariants is None else check_invariants):
+    if strict and claimed:
         flat = st.keys(places, shape)
         if bool((flat[1:] <= flat[:-1]).any()):
             _fail("sparse_coo_tensor", "places in order, each once", "others",
@@ -260,8 +278,8 @@ def sparse_csr_tensor(
     if size is None:
         columns = int(col.max()) + 1 if col.numel() else 0
         size = [max(crow.shape[0] - 1, 0), columns, *kept.shape[1:]]
-    strict = _STRICT.get() if check_invariants is None else check_invariants
-    _expect_csr(crow, col, kept, [int(s) for s in size], bool(strict))
+    strict = _is_strict(check_invariants)
+    _expect_csr(crow, col, kept, [int(s) for s in size], strict)
     parts = Parts(sparse_csr, None, crow, col, kept.detach(), True)
     return _finished(st.build(parts, kept, [int(s) for s in size]), requires_grad)
 

@@ -151,7 +151,7 @@ def _checked_lengths(lengths: Any, batch: int) -> Tensor:
 
 def pack_padded_sequence(
     input: Tensor,
-    lengths: Tensor | Sequence[int],
+    lengths: Tensor | Iterable[float],
     batch_first: bool = False,
     enforce_sorted: bool = True,
 ) -> PackedSequence:
@@ -159,7 +159,7 @@ def pack_padded_sequence(
 
     Args:
         input: `(T, B, *)`, or `(B, T, *)` with `batch_first`.
-        lengths: of the B sequences, 1 to T.
+        lengths: of the B sequences, 1 to T: a tensor, an array, or any numbers.
         enforce_sorted: whether they must come longest first; if not, they are sorted here.
 
     Raises:
