@@ -156,6 +156,9 @@ class set_grad_enabled(_Mode):
     def __exit__(self, *exc: object) -> None:
         _C._set_mode(self._before)
 
+    def __repr__(self) -> str:
+        return f"torch.autograd.grad_mode.set_grad_enabled(mode={self.mode})"
+
     def __call__(self, function: F) -> F:
         _C._set_mode(self._before)
         return _with_mode(lambda: set_grad_enabled(self.mode), function)

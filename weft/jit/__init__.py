@@ -6,12 +6,12 @@ import builtins
 from typing import Any
 from typing import Final as Final
 
-from weft.jit.saved import RecursiveScriptModule as RecursiveScriptModule
 from weft.jit.saved import load as load
 from weft.jit.saved import save as save
 from weft.jit.scripted import Attribute as Attribute
 from weft.jit.scripted import Error as Error
 from weft.jit.scripted import Future as Future
+from weft.jit.scripted import RecursiveScriptModule as RecursiveScriptModule
 from weft.jit.scripted import ScriptFunction as ScriptFunction
 from weft.jit.scripted import ScriptModule as ScriptModule
 from weft.jit.scripted import annotate as annotate

@@ -25,7 +25,7 @@ from weft.closing.package import value_of as _value_of
 from weft.closing.program import call_of as _call_of
 from weft.closing.program import original_of as _original_of
 from weft.closing.program import package_of as _package_of
-from weft.jit.scripted import ScriptModule, _exported, name_of
+from weft.jit.scripted import RecursiveScriptModule, ScriptModule, _exported, name_of
 from weft.jit.tables import Table as _Table
 from weft.jit.tables import refuse as _refuse
 from weft.nn.module import Module as _Module
@@ -35,7 +35,7 @@ _TABLES = ("_parameters", "_buffers", "_modules")
 _PLAIN = frozenset(vars(_Module()))
 
 
-class RecursiveScriptModule(ScriptModule):
+class LoadedModule(RecursiveScriptModule):
     """A Module of a program that was loaded: its parameters, buffers, modules and modes.
 
     The root calls the program: `forward`, and methods that were exported. Calls are recorded for
@@ -117,7 +117,7 @@ class RecursiveScriptModule(ScriptModule):
             "was loaded. Hint: get_submodule('0'), or children()"
         )
 
-    __getitem__ = __iter__ = _no_items
+    __getitem__ = __iter__ = __len__ = __contains__ = _no_items
 
     def _no_hook(self, name: str, *_: Any, **__: Any) -> Any:
         _refuse(self, "no hooks", "one", f"{name} is not supported on ScriptModules",
@@ -126,10 +126,10 @@ class RecursiveScriptModule(ScriptModule):
 
 for _name in dir(_Module):
     if _name.startswith(("register_", "_register_")) and _name.endswith("_hook"):
-        setattr(RecursiveScriptModule, _name, _method(RecursiveScriptModule._no_hook, _name))
+        setattr(LoadedModule, _name, _method(LoadedModule._no_hook, _name))
 
 
-class _Program(RecursiveScriptModule):
+class _Program(LoadedModule):
     """The root: it has the program."""
 
     def __init__(self, package: str, told: dict[str, Any], tensors: dict[str, Tensor]) -> None:
@@ -154,7 +154,7 @@ class _Program(RecursiveScriptModule):
         own, told = self.__dict__, self._told
         for name, kind in told["modules"].items():
             if name:
-                self._parent(name).add_module(_last(name), RecursiveScriptModule(kind))
+                self._parent(name).add_module(_last(name), LoadedModule(kind))
         for name, wanted in told["parameters"].items():
             made = _Parameter(own["_constants"].pop(name), requires_grad=wanted)
             self._parent(name).register_parameter(_last(name), made)
@@ -170,7 +170,7 @@ class _Program(RecursiveScriptModule):
         module: Any = self
         for part in name.split(".")[:-1]:
             if part not in module._modules:
-                module.add_module(part, RecursiveScriptModule())
+                module.add_module(part, LoadedModule())
             module = module._modules[part]
         return module
 
@@ -370,7 +370,8 @@ def _empty_buffers(root: _Module) -> list[str]:
     ]
 
 
-_Program.__name__ = RecursiveScriptModule.__name__  # what type(loaded).__name__ is in PyTorch
+# What type(loaded).__name__ is in PyTorch.
+_Program.__name__ = LoadedModule.__name__ = RecursiveScriptModule.__name__
 
 
 class _Entry(_LoadedEntry):
@@ -440,7 +441,7 @@ def save(m: Any, f: _File, _extra_files: Any = None) -> None:
 
 
 def load(f: _File, map_location: Any = None, _extra_files: Any = None,
-         _restore_shapes: bool = False) -> RecursiveScriptModule:  # fmt: skip
+         _restore_shapes: bool = False) -> LoadedModule:  # fmt: skip
     """A program that `save` wrote, as a Module; no code of the file runs but its instructions.
 
     Args:

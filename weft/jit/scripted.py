@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins as _builtins
 import inspect as _inspect
 import textwrap as _textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from types import FunctionType as _FunctionType
 from types import MethodType as _MethodType
@@ -139,7 +139,7 @@ _C._speed_up_compiled(ScriptFunction)
 
 
 class ScriptModule(_Texts, _Module):
-    """What `script` makes of a Module: parameters, buffers and modules are the same ones.
+    """A Module that is compiled whole: parameters, buffers and modules are those of another.
 
     Attributes:
         graph: the instructions of `forward`, a line each, with the lines of the source.
@@ -218,6 +218,28 @@ class ScriptModule(_Texts, _Module):
         return script, (self._original,)
 
 
+class RecursiveScriptModule(ScriptModule):
+    """What `script` makes of a Module: parameters, buffers and modules are the same ones.
+
+    It has the items of the Module: `scripted[0]` of a `Sequential`.
+    """
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        return len(self._original)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._original)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._original[key]
+
+    def __contains__(self, key: Any) -> bool:
+        return key in self._original
+
+
 def name_of(module: _Module) -> str:
     """The name of the class that a Module had before it was scripted, traced or loaded."""
     if _builtins.isinstance(module, ScriptModule):
@@ -281,7 +303,7 @@ def script(
         for module in obj.modules():
             for name in ("forward", *_exported(type(module))):
                 _check(getattr(type(module), name), seen)
-        return ScriptModule(obj)
+        return RecursiveScriptModule(obj)
     if not _builtins.isinstance(obj, (_FunctionType, _MethodType)):
         raise TypeError(f"[script] expected a function or a Module, got {type(obj).__name__}")
     _check(obj, seen)

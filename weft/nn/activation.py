@@ -21,7 +21,7 @@ from weft.nn.warn import warn
 class _InPlace(Module):
     """An activation that can write its output over its input."""
 
-    __constants__: tuple[str, ...] = ("inplace",)
+    __constants__: list[str] = ["inplace"]
     inplace: bool
 
     def __init__(self, inplace: bool = False) -> None:
@@ -64,7 +64,7 @@ class LeakyReLU(_InPlace):
     tensor([-0.1000,  2.0000])
     """
 
-    __constants__ = ("inplace", "negative_slope")
+    __constants__ = ["inplace", "negative_slope"]
 
     def __init__(self, negative_slope: float = 1e-2, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -90,7 +90,7 @@ class ELU(_InPlace):
     tensor([-0.6321,  0.0000,  1.0000])
     """
 
-    __constants__ = ("alpha", "inplace")
+    __constants__ = ["alpha", "inplace"]
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -148,7 +148,7 @@ class GELU(Module):
     tensor([-0.1587,  0.0000,  0.8413])
     """
 
-    __constants__ = ("approximate",)
+    __constants__ = ["approximate"]
 
     def __init__(self, approximate: str = "none") -> None:
         super().__init__()
@@ -232,7 +232,7 @@ class Softplus(Module):
     tensor([0.3133, 2.1269])
     """
 
-    __constants__ = ("beta", "threshold")
+    __constants__ = ["beta", "threshold"]
 
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         super().__init__()
@@ -290,7 +290,7 @@ class Hardtanh(_InPlace):
     tensor([-1.0000,  0.5000])
     """
 
-    __constants__ = ("min_val", "max_val", "inplace")
+    __constants__ = ["min_val", "max_val", "inplace"]
 
     def __init__(
         self,
@@ -394,7 +394,7 @@ class Threshold(_InPlace):
     tensor([0., 3.])
     """
 
-    __constants__ = ("threshold", "value", "inplace")
+    __constants__ = ["threshold", "value", "inplace"]
 
     def __init__(self, threshold: float, value: float, inplace: bool = False) -> None:
         super().__init__(inplace)
@@ -433,7 +433,7 @@ class Softshrink(Module):
     tensor([-0.5000,  0.0000])
     """
 
-    __constants__ = ("lambd",)
+    __constants__ = ["lambd"]
 
     def __init__(self, lambd: float = 0.5) -> None:
         super().__init__()
@@ -474,7 +474,7 @@ class PReLU(Module):
     [-0.25, 0.0, 1.0]
     """
 
-    __constants__ = ("num_parameters",)
+    __constants__ = ["num_parameters"]
     weight: Tensor
 
     def __init__(
@@ -500,7 +500,7 @@ class PReLU(Module):
 class _AlongDim(Module):
     """A function along one dimension."""
 
-    __constants__ = ("dim",)
+    __constants__ = ["dim"]
 
     def __init__(self, dim: int | None = None) -> None:
         super().__init__()

@@ -15,9 +15,9 @@ from weft.nn.parameter import Parameter
 class _NormBase(Module):
     """Parameters and running statistics of a norm over channels."""
 
-    __constants__ = (
+    __constants__ = [
         "track_running_stats", "momentum", "eps", "num_features", "affine",
-    )  # fmt: skip
+    ]  # fmt: skip
     _version = 2
     weight: Tensor | None
     bias: Tensor | None

@@ -23,10 +23,10 @@ def tuple_of(value: Any, dims: int) -> tuple[Any, ...]:
 class _ConvNd(Module):
     """What convolutions share: the checks of arguments, the parameters, how they print."""
 
-    __constants__ = (
+    __constants__ = [
         "stride", "padding", "dilation", "groups", "padding_mode", "output_padding", "in_channels",
         "out_channels", "kernel_size",
-    )  # fmt: skip
+    ]  # fmt: skip
     weight: Tensor
     bias: Tensor | None
 

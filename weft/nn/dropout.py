@@ -10,7 +10,7 @@ from weft.nn.module import Module
 class _Dropout(Module):
     """Dropout of a probability."""
 
-    __constants__ = ("p", "inplace")
+    __constants__ = ["p", "inplace"]
 
     def __init__(self, p: float = 0.5, inplace: bool = False) -> None:
         super().__init__()

@@ -35,7 +35,7 @@ class Embedding(Module):
     torch.Size([2, 2, 3])
     """
 
-    __constants__ = (
+    __constants__ = [
         "num_embeddings",
         "embedding_dim",
         "padding_idx",
@@ -43,7 +43,7 @@ class Embedding(Module):
         "norm_type",
         "scale_grad_by_freq",
         "sparse",
-    )
+    ]
     weight: Tensor
 
     def __init__(

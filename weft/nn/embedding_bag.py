@@ -38,7 +38,7 @@ class EmbeddingBag(Module):
     torch.Size([2, 3])
     """
 
-    __constants__ = (
+    __constants__ = [
         "num_embeddings",
         "embedding_dim",
         "max_norm",
@@ -48,7 +48,7 @@ class EmbeddingBag(Module):
         "sparse",
         "include_last_offset",
         "padding_idx",
-    )
+    ]
     weight: Tensor
 
     def __init__(

@@ -16,7 +16,7 @@ class Flatten(Module):
     torch.Size([2, 12])
     """
 
-    __constants__ = ("start_dim", "end_dim")
+    __constants__ = ["start_dim", "end_dim"]
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Unflatten(Module):
     torch.Size([2, 3, 4])
     """
 
-    __constants__ = ("dim", "unflattened_size")
+    __constants__ = ["dim", "unflattened_size"]
 
     def __init__(self, dim: int, unflattened_size: Sequence[int]) -> None:
         super().__init__()

@@ -19,7 +19,7 @@ class Unfold(Module):
     torch.Size([1, 12, 12])
     """
 
-    __constants__ = ("kernel_size", "dilation", "padding", "stride")
+    __constants__ = ["kernel_size", "dilation", "padding", "stride"]
 
     def __init__(
         self, kernel_size: Ints, dilation: Ints = 1, padding: Ints = 0, stride: Ints = 1
@@ -52,7 +52,7 @@ class Fold(Module):
     torch.Size([1, 3, 4, 5])
     """
 
-    __constants__ = ("output_size", "kernel_size", "dilation", "padding", "stride")
+    __constants__ = ["output_size", "kernel_size", "dilation", "padding", "stride"]
 
     def __init__(
         self,

@@ -12,7 +12,7 @@ from weft.nn.module import Module
 
 
 class _FractionalMaxPool(Module):
-    __constants__ = ("kernel_size", "return_indices", "output_size", "output_ratio")
+    __constants__ = ["kernel_size", "return_indices", "output_size", "output_ratio"]
     _dims: int
 
     def __init__(

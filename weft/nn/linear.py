@@ -46,7 +46,7 @@ class Linear(Module):
     torch.Size([2, 5])
     """
 
-    __constants__ = ("in_features", "out_features")
+    __constants__ = ["in_features", "out_features"]
     in_features: int
     out_features: int
     weight: Tensor
@@ -106,7 +106,7 @@ class Bilinear(Module):
     torch.Size([5, 4])
     """
 
-    __constants__ = ("in1_features", "in2_features", "out_features")
+    __constants__ = ["in1_features", "in2_features", "out_features"]
     weight: Tensor
     bias: Tensor | None
 

@@ -19,7 +19,7 @@ from weft.nn.module import Module
 class _Loss(Module):
     """A loss with a reduction."""
 
-    __constants__: tuple[str, ...] = ("reduction",)
+    __constants__: list[str] = ["reduction"]
     reduction: str
 
     def __init__(
@@ -65,7 +65,7 @@ class CrossEntropyLoss(_WeightedLoss):
     0.6931
     """
 
-    __constants__ = ("ignore_index", "reduction", "label_smoothing")
+    __constants__ = ["ignore_index", "reduction", "label_smoothing"]
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class NLLLoss(_WeightedLoss):
     tensor(0.4904)
     """
 
-    __constants__ = ("ignore_index", "reduction")
+    __constants__ = ["ignore_index", "reduction"]
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class HuberLoss(_Loss):
     tensor(1.3125)
     """
 
-    __constants__ = ("reduction", "delta")
+    __constants__ = ["reduction", "delta"]
 
     def __init__(self, reduction: str = "mean", delta: float = 1.0) -> None:
         super().__init__(reduction=reduction)

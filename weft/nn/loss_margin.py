@@ -27,7 +27,7 @@ class CosineSimilarity(Module):
     tensor([0.7071])
     """
 
-    __constants__ = ("dim", "eps")
+    __constants__ = ["dim", "eps"]
 
     def __init__(self, dim: int = 1, eps: float = 1e-8) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class PairwiseDistance(Module):
     tensor([5.])
     """
 
-    __constants__ = ("norm", "eps", "keepdim")
+    __constants__ = ["norm", "eps", "keepdim"]
 
     def __init__(self, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> None:
         super().__init__()
@@ -60,7 +60,7 @@ class PairwiseDistance(Module):
 class _MarginLoss(_Loss):
     """A loss of a margin."""
 
-    __constants__ = ("margin", "reduction")
+    __constants__ = ["margin", "reduction"]
     margin: float
 
     def __init__(
@@ -163,7 +163,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
     tensor(0.6931)
     """
 
-    __constants__ = ("reduction",)
+    __constants__ = ["reduction"]
 
     def forward(self, input: Tensor, target: Tensor) -> Tensor:
         return F.multilabel_soft_margin_loss(
@@ -181,7 +181,7 @@ class MultiMarginLoss(_WeightedLoss):
     tensor(0.7500)
     """
 
-    __constants__ = ("p", "margin", "reduction")
+    __constants__ = ["p", "margin", "reduction"]
 
     def __init__(
         self,
@@ -227,7 +227,7 @@ class TripletMarginLoss(_Loss):
     tensor(6.0000)
     """
 
-    __constants__ = ("margin", "p", "eps", "swap", "reduction")
+    __constants__ = ["margin", "p", "eps", "swap", "reduction"]
 
     def __init__(
         self,
@@ -275,7 +275,7 @@ class TripletMarginWithDistanceLoss(_Loss):
     tensor(6.0000)
     """
 
-    __constants__ = ("margin", "swap", "reduction")
+    __constants__ = ["margin", "swap", "reduction"]
 
     def __init__(
         self,
@@ -318,7 +318,7 @@ class PoissonNLLLoss(_Loss):
     tensor(1.)
     """
 
-    __constants__ = ("log_input", "full", "eps", "reduction")
+    __constants__ = ["log_input", "full", "eps", "reduction"]
 
     def __init__(
         self,
@@ -354,7 +354,7 @@ class GaussianNLLLoss(_Loss):
     tensor(0.5000)
     """
 
-    __constants__ = ("full", "eps", "reduction")
+    __constants__ = ["full", "eps", "reduction"]
 
     def __init__(self, *, full: bool = False, eps: float = 1e-6, reduction: str = "mean") -> None:
         super().__init__(None, None, reduction)
@@ -377,7 +377,7 @@ class CTCLoss(_Loss):
     tensor(0.2877)
     """
 
-    __constants__ = ("blank", "reduction")
+    __constants__ = ["blank", "reduction"]
 
     def __init__(
         self, blank: int = 0, reduction: str = "mean", zero_infinity: bool = False

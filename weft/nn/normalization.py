@@ -39,7 +39,7 @@ class LayerNorm(Module):
     [[0.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 0.0]]
     """
 
-    __constants__ = ("normalized_shape", "eps", "elementwise_affine")
+    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
     normalized_shape: tuple[int, ...]
     weight: Tensor | None
     bias: Tensor | None
@@ -103,7 +103,7 @@ class GroupNorm(Module):
     [[0.0, 0.0, 0.0, 0.0]]
     """
 
-    __constants__ = ("num_groups", "num_channels", "eps", "affine")
+    __constants__ = ["num_groups", "num_channels", "eps", "affine"]
     weight: Tensor | None
     bias: Tensor | None
 
@@ -166,7 +166,7 @@ class RMSNorm(Module):
     [1.0, 1.0]
     """
 
-    __constants__ = ("normalized_shape", "eps", "elementwise_affine")
+    __constants__ = ["normalized_shape", "eps", "elementwise_affine"]
     weight: Tensor | None
 
     def __init__(
@@ -215,7 +215,7 @@ class LocalResponseNorm(Module):
     torch.Size([1, 2, 3])
     """
 
-    __constants__ = ("size", "alpha", "beta", "k")
+    __constants__ = ["size", "alpha", "beta", "k"]
 
     def __init__(self, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0) -> None:
         super().__init__()

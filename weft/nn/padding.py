@@ -15,7 +15,7 @@ from weft.nn.module import Module
 
 
 class _Pad(Module):
-    __constants__: tuple[str, ...] = ("padding",)
+    __constants__: list[str] = ["padding"]
     dims: int
     mode = "constant"
 
@@ -39,7 +39,7 @@ class _Pad(Module):
 
 
 class _ConstantPad(_Pad):
-    __constants__ = ("padding", "value")
+    __constants__ = ["padding", "value"]
 
     def __init__(self, padding: int | Sequence[int], value: float) -> None:
         super().__init__(padding)

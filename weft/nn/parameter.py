@@ -38,7 +38,7 @@ class Parameter(Tensor):
         if cls is Parameter and hasattr(type(data), "_as_parameter"):  # a class with one of its own
             made: Parameter = data._as_parameter(requires_grad)  # type: ignore[union-attr]
             return made
-        if cls is Parameter and dispatches(type(data)):
+        if cls is Parameter and _keeps_class(type(data)):
             return _in_class(data, requires_grad)
         return Tensor._make_subclass(cls, _as_tensor("Parameter", data), requires_grad)
 
@@ -56,16 +56,31 @@ class Parameter(Tensor):
 
 
 @functools.cache
+def _keeps_class(cls: type) -> bool:
+    """Whether parameters made of tensors of a class are of it too, as in PyTorch all are."""
+    if cls is Tensor or not issubclass(cls, Tensor):
+        return False
+    return hasattr(cls, "_of_class") or not issubclass(cls, (Parameter, Buffer, _Uninitialized))
+
+
+@functools.cache
 def _parameters_of(cls: Any) -> type[Any]:
-    """Those of tensors of a class that carries its calls out itself: they are of both classes, and
-    it is the class that is asked."""
+    """Those of tensors of a class of the program's: they are of both classes, and it is the class
+    that is asked."""
     of_function: Any = cls.__torch_function__
     own = of_function is _C._disabled_torch_function_impl
     default = getattr(of_function, "__func__", None) is Tensor.__torch_function__.__func__  # type: ignore[attr-defined]
+    default = default and dispatches(cls)
+    more: dict[str, Any] = {}
+    if cls.__repr__ is Tensor.__repr__:
+        more["__repr__"] = lambda self: f"Parameter({Tensor.__repr__(self)})"
+    if dispatches(cls):
+        more["__torch_dispatch__"] = staticmethod(cls.__torch_dispatch__)
     return type(
         cls.__name__,
         (cls, Parameter),
-        {
+        more
+        | {
             "__module__": cls.__module__,
             "__qualname__": cls.__qualname__,
             "__new__": lambda _, data, requires_grad=True: _in_class(data, requires_grad),
@@ -76,12 +91,21 @@ def _parameters_of(cls: Any) -> type[Any]:
                 (_of_class(cls, self), self.requires_grad),
             ),
             "_of_class": cls,
-            "__torch_dispatch__": staticmethod(cls.__torch_dispatch__),
             "__torch_function__": _C._disabled_torch_function_impl
             if own or default
-            else staticmethod(of_function),
+            else staticmethod(_answers_of(cls)),
         },
     )
+
+
+def _answers_of(cls: Any) -> Any:
+    """What the class answers, told that its parameters are of itself."""
+
+    def answer(func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        types = tuple(getattr(t, "_of_class", t) for t in types)
+        return cls.__torch_function__(func, types, args, kwargs)
+
+    return answer
 
 
 def _of_class(cls: Any, made: Any) -> Any:

@@ -21,9 +21,9 @@ class _Pool(Module):
 
 
 class _MaxPool(_Pool):
-    __constants__ = (
+    __constants__ = [
         "kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode",
-    )  # fmt: skip
+    ]  # fmt: skip
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class MaxUnpool3d(_MaxUnpool):
 
 
 class _AvgPool(_Pool):
-    __constants__ = ("kernel_size", "stride", "padding", "ceil_mode", "count_include_pad")
+    __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
 
     def __init__(
         self,
@@ -274,7 +274,7 @@ class AvgPool3d(_AvgPool):
 
 
 class _LPPool(_Pool):
-    __constants__ = ("norm_type", "kernel_size", "stride", "ceil_mode")
+    __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
     def __init__(
         self,
@@ -341,7 +341,7 @@ class LPPool3d(_LPPool):
 
 
 class _AdaptivePool(_Pool):
-    __constants__: tuple[str, ...] = ("output_size",)
+    __constants__: list[str] = ["output_size"]
 
     def __init__(self, output_size: Any) -> None:
         super().__init__()
@@ -355,7 +355,7 @@ class _AdaptivePool(_Pool):
 
 
 class _AdaptiveMaxPool(_AdaptivePool):
-    __constants__ = ("output_size", "return_indices")
+    __constants__ = ["output_size", "return_indices"]
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
         super().__init__(output_size)

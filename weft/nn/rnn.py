@@ -68,10 +68,10 @@ class RNNBase(Module):
     ['weight_ih_l0', 'weight_hh_l0', 'bias_ih_l0', 'bias_hh_l0']
     """
 
-    __constants__ = (
+    __constants__ = [
         "mode", "input_size", "hidden_size", "num_layers", "bias", "batch_first", "dropout",
         "bidirectional", "proj_size",
-    )  # fmt: skip
+    ]  # fmt: skip
 
     def __init__(
         self,

@@ -34,7 +34,7 @@ class RNNCellBase(Module):
     torch.Size([12, 2])
     """
 
-    __constants__: tuple[str, ...] = ("input_size", "hidden_size", "bias")
+    __constants__: list[str] = ["input_size", "hidden_size", "bias"]
     weight_ih: Tensor
     weight_hh: Tensor
     bias_ih: Tensor | None
@@ -127,7 +127,7 @@ class RNNCell(RNNCellBase):
     torch.Size([1, 3])
     """
 
-    __constants__ = ("input_size", "hidden_size", "bias", "nonlinearity")
+    __constants__ = ["input_size", "hidden_size", "bias", "nonlinearity"]
 
     def __init__(
         self,

@@ -25,7 +25,7 @@ class RReLU(Module):
     tensor([-5.5000,  1.0000])
     """
 
-    __constants__ = ("lower", "upper", "inplace")
+    __constants__ = ["lower", "upper", "inplace"]
 
     def __init__(self, lower: float = 1 / 8, upper: float = 1 / 3, inplace: bool = False) -> None:
         super().__init__()

@@ -15,7 +15,7 @@ class PixelShuffle(Module):
     torch.Size([1, 2, 6, 6])
     """
 
-    __constants__ = ("upscale_factor",)
+    __constants__ = ["upscale_factor"]
 
     def __init__(self, upscale_factor: int) -> None:
         super().__init__()
@@ -36,7 +36,7 @@ class PixelUnshuffle(Module):
     torch.Size([1, 8, 3, 3])
     """
 
-    __constants__ = ("downscale_factor",)
+    __constants__ = ["downscale_factor"]
 
     def __init__(self, downscale_factor: int) -> None:
         super().__init__()
@@ -57,7 +57,7 @@ class ChannelShuffle(Module):
     [0, 2, 1, 3]
     """
 
-    __constants__ = ("groups",)
+    __constants__ = ["groups"]
 
     def __init__(self, groups: int) -> None:
         super().__init__()

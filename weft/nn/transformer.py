@@ -99,7 +99,7 @@ class TransformerEncoderLayer(_Layer):
     torch.Size([3, 5, 8])
     """
 
-    __constants__ = ("norm_first",)
+    __constants__ = ["norm_first"]
 
     def __init__(
         self,
@@ -172,7 +172,7 @@ class TransformerDecoderLayer(_Layer):
     torch.Size([3, 1, 4])
     """
 
-    __constants__ = ("norm_first",)
+    __constants__ = ["norm_first"]
 
     def __init__(
         self,
@@ -253,7 +253,7 @@ class TransformerEncoder(Module):
     torch.Size([3, 1, 4])
     """
 
-    __constants__ = ("norm",)
+    __constants__ = ["norm"]
 
     def __init__(
         self,
@@ -339,7 +339,7 @@ class TransformerDecoder(Module):
     torch.Size([3, 1, 4])
     """
 
-    __constants__ = ("norm",)
+    __constants__ = ["norm"]
 
     def __init__(self, decoder_layer: Module, num_layers: int, norm: Module | None = None) -> None:
         super().__init__()

@@ -24,9 +24,9 @@ class Upsample(Module):
     torch.Size([1, 1, 6, 6])
     """
 
-    __constants__ = (
+    __constants__ = [
         "size", "scale_factor", "mode", "align_corners", "name", "recompute_scale_factor",
-    )  # fmt: skip
+    ]  # fmt: skip
 
     def __init__(
         self,

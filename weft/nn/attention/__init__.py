@@ -43,7 +43,7 @@ class MultiheadAttention(Module):
     (torch.Size([3, 5, 8]), torch.Size([3, 5, 5]))
     """
 
-    __constants__ = ("batch_first",)
+    __constants__ = ["batch_first"]
     bias_k: Tensor | None
     bias_v: Tensor | None
 
