@@ -101,7 +101,7 @@ RANKS = (
     "_library",
     "library ops",
     "serialization nested sparse",
-    "hub",
+    "hub functional",
     "batching compiler fx",
     "distributed",
     "closing",

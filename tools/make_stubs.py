@@ -36,8 +36,8 @@ def ops_page() -> str:
 
 
 HOMES = (
-    "", "Tensor", "nn", "nn.functional", "nn.attention", "nn.init", "nn.parameter", "nn.parallel",
-    "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune",
+    "", "Tensor", "nn", "nn.functional", "nn.attention", "nn.grad", "nn.init", "nn.parameter",
+    "nn.parallel", "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune",
     "nn.utils.rnn", "nn.utils.stateless", "optim", "optim.lr_scheduler", "optim.swa_utils",
     "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph", "func", "batching",
     "compiler", "amp",

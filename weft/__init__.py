@@ -98,6 +98,7 @@ if _TYPE_CHECKING:
         distributed,
         distributions,
         export,
+        functional,
         futures,
         fx,
         hub,

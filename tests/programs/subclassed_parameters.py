@@ -1,4 +1,4 @@
-"""Parameters made of tensors of a program's own classes are of those classes; names of classes, and what they list."""
+"""Parameters of tensors of a program's own classes are of those classes; and names of classes."""
 
 import pickle
 

@@ -43,6 +43,10 @@ CALLS = [
     "w.add_image('i', P[0], dataformats='HW')", "w.add_image('i', P.T, dataformats='WHC')",
     "w.add_image('i', (P * 255).astype('uint8'))", "w.add_images('i', P[None].repeat(10, 0), 2)",
     "w.add_images('i', P[:, None], dataformats='NCHW')",
+    "w.add_custom_scalars({'A': {'a': ['Multiline', ['x', 'y']]}, 'B': {"
+    "'b': ['Margin', ['x', 'y', 'z']], 'c': ['Multiline', []]}})",
+    "w.add_custom_scalars_multilinechart(['x', 'y'])",
+    "w.add_custom_scalars_marginchart(['x', 'y', 'z'], 'C', 'd')",
     "w.add_text('t', '**bold** \\u00e9', 5)",
 ]  # fmt: skip
 
@@ -160,6 +164,7 @@ WRONG = [
     ("w.add_image('x', t.zeros(2, 2))", AssertionError, "size of input tensor"),
     ("w.add_image('x', t.zeros(2, 2), dataformats='HH')", AssertionError, "shorthand twice"),
     ("w.add_images('x', t.zeros(2, 2, 3, 3))", AssertionError, "3 channels"),
+    ("w.add_custom_scalars_marginchart(['x'])", AssertionError, "Expected 3 tags, got 1"),
     ("w.add_hparams([], {})", TypeError, "should be dictionary"),
     ("w.add_hparams({'x': []}, {})", ValueError, "should be one of int"),
     ("w.add_hparams({'x': 1}, {}, {'x': ['y']})", TypeError, "list of same type"),

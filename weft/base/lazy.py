@@ -15,9 +15,9 @@ __all__ = ["LAZY", "MODULES", "NAMES", "install", "missing", "missing_module"]
 #: Public modules that `import weft` does not load.
 MODULES = (
     "amp", "array_api", "classes", "compiler", "cpu", "distributed", "distributions", "export",
-    "futures", "fx", "hub", "jit", "library", "memory", "mps", "mtia", "multiprocessing", "nested",
-    "onnx", "ops", "overrides", "profiler", "quasirandom", "see", "sparse", "torch_version",
-    "types", "vision", "xpu",
+    "functional", "futures", "fx", "hub", "jit", "library", "memory", "mps", "mtia",
+    "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "quasirandom", "see",
+    "sparse", "torch_version", "types", "vision", "xpu",
 )  # fmt: skip
 
 #: Where the other names of the package are that load with the first use.

@@ -381,6 +381,7 @@ __all__ = [
     "register_module_module_registration_hook",
     # modules of functions
     "functional",
+    "grad",
     "modules",
     "parallel",
     "parameter",
@@ -388,7 +389,7 @@ __all__ = [
     "utils",
 ]
 
-from weft.nn import modules, parallel  # noqa: E402
+from weft.nn import grad, modules, parallel  # noqa: E402
 
 modules._fill(globals())
 

@@ -37,6 +37,10 @@ from weft.nn.functional_activation import (
     softmin,
     threshold,
 )
+from weft.nn.functional_attention import _canonical_mask as _canonical_mask
+from weft.nn.functional_attention import _in_projection as _in_projection
+from weft.nn.functional_attention import _in_projection_packed as _in_projection_packed
+from weft.nn.functional_attention import _none_or_dtype as _none_or_dtype
 from weft.nn.functional_attention import multi_head_attention_forward
 from weft.nn.functional_ctc import ctc_loss
 from weft.nn.functional_distance import cosine_similarity, pairwise_distance, pdist

@@ -8,6 +8,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.nn.warn import warn
 
 __all__ = ["multi_head_attention_forward"]
 
@@ -26,6 +27,40 @@ def additive_mask(mask: Tensor | None, name: str, dtype: Any) -> Tensor | None:
             f"{name} are supported), got {mask.dtype}"
         )
     return mask
+
+
+def _canonical_mask(
+    mask: Tensor | None, mask_name: str, other_type: Any, other_name: str, target_type: Any,
+    check_other: bool = True,
+) -> Tensor | None:  # fmt: skip
+    """`additive_mask`, by the name and arguments that packages take."""
+    if mask is not None and check_other and other_type not in (None, mask.dtype):
+        warn(
+            f"Support for mismatched {mask_name} and {other_name} is deprecated. Use same type for "
+            "both instead."
+        )
+    return additive_mask(mask, mask_name, target_type)
+
+
+def _none_or_dtype(input: Tensor | None) -> Any:
+    """The dtype of a mask that is there."""
+    return None if input is None else input.dtype
+
+
+def _in_projection_packed(
+    q: Tensor, k: Tensor, v: Tensor, w: Tensor, b: Tensor | None = None
+) -> tuple[Tensor, ...]:
+    """Queries, keys and values by weights `(3 E, E)` and biases `(3 E)` that lie after another."""
+    return tuple(_project((q, k, v), w, b))
+
+
+def _in_projection(
+    q: Tensor, k: Tensor, v: Tensor, w_q: Tensor, w_k: Tensor, w_v: Tensor,
+    b_q: Tensor | None = None, b_k: Tensor | None = None, b_v: Tensor | None = None,
+) -> tuple[Tensor, ...]:  # fmt: skip
+    """Queries, keys and values by weights `(E, features)` and biases of their own."""
+    linear, inputs = _C.ops.linear, (q, k, v)
+    return tuple(linear(*each) for each in zip(inputs, (w_q, w_k, w_v), (b_q, b_k, b_v)))
 
 
 def _check_dims(

@@ -441,3 +441,20 @@ def _no_grad_uniform_(tensor: Tensor, a: float, b: float, generator: Any = None)
 def _no_grad_normal_(tensor: Tensor, mean: float, std: float, generator: Any = None) -> Tensor:
     """`normal_`, by the name that packages take."""
     return normal_(tensor, mean, std, generator)
+
+
+def _no_grad_trunc_normal_(
+    tensor: Tensor, mean: float, std: float, a: float, b: float, generator: Any = None
+) -> Tensor:
+    """`trunc_normal_`, by the name that packages take."""
+    return trunc_normal_(tensor, mean, std, a, b, generator)
+
+
+def _no_grad_fill_(tensor: Tensor, val: float) -> Tensor:
+    """`constant_`, by the name that packages take."""
+    return constant_(tensor, val)
+
+
+def _no_grad_zero_(tensor: Tensor) -> Tensor:
+    """`zeros_`, by the name that packages take."""
+    return zeros_(tensor)

@@ -397,7 +397,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState, ModuleTensors):
         lines = extra.split("\n") if extra else []
         only_extra = len(lines)
         for name, module in self._modules.items():
-            lines.append(f"({name}): " + indent(repr(module)))
+            lines.append(f"({name}): " + _addindent(repr(module), 2))
         if not lines:
             return f"{self._get_name()}()"
         if len(lines) == only_extra == 1:
@@ -460,6 +460,8 @@ def _typename(value: Any) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
-def indent(text: str) -> str:
-    first, *rest = text.split("\n")
-    return "\n".join([first, *("  " + line if line.strip() else "" for line in rest)])
+def _addindent(s_: str, numSpaces: int) -> str:  # noqa: N803
+    """A text whose lines after the first begin with that many spaces; empty ones stay so."""
+    first, *rest = s_.split("\n")
+    space = " " * numSpaces
+    return "\n".join([first, *(space + line if line.strip() else "" for line in rest)])

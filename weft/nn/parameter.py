@@ -38,7 +38,8 @@ class Parameter(Tensor):
         if cls is Parameter and hasattr(type(data), "_as_parameter"):  # a class with one of its own
             made: Parameter = data._as_parameter(requires_grad)  # type: ignore[union-attr]
             return made
-        if cls is Parameter and _keeps_class(type(data)):
+        kind: Any = type(data)
+        if cls is Parameter and _keeps_class(kind):
             return _in_class(data, requires_grad)
         return Tensor._make_subclass(cls, _as_tensor("Parameter", data), requires_grad)
 

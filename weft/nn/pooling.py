@@ -20,7 +20,7 @@ class _Pool(Module):
 # --- max ----------------------------------------------------------------------------------------
 
 
-class _MaxPool(_Pool):
+class _MaxPoolNd(_Pool):
     __constants__ = [
         "kernel_size", "stride", "padding", "dilation", "return_indices", "ceil_mode",
     ]  # fmt: skip
@@ -55,7 +55,7 @@ class _MaxPool(_Pool):
         )
 
 
-class MaxPool1d(_MaxPool):
+class MaxPool1d(_MaxPoolNd):
     """Takes the largest value of each window over `(*, length)`.
 
     Args:
@@ -75,7 +75,7 @@ class MaxPool1d(_MaxPool):
     _function = staticmethod(F.max_pool1d)
 
 
-class MaxPool2d(_MaxPool):
+class MaxPool2d(_MaxPoolNd):
     """Takes the largest value of each window over `(*, height, width)`. As `MaxPool1d`.
 
     >>> import weft
@@ -87,7 +87,7 @@ class MaxPool2d(_MaxPool):
     _function = staticmethod(F.max_pool2d)
 
 
-class MaxPool3d(_MaxPool):
+class MaxPool3d(_MaxPoolNd):
     """Takes the largest value of each window over `(*, depth, height, width)`. As `MaxPool1d`.
 
     >>> import weft
@@ -99,7 +99,7 @@ class MaxPool3d(_MaxPool):
     _function = staticmethod(F.max_pool3d)
 
 
-class _MaxUnpool(_Pool):
+class _MaxUnpoolNd(_Pool):
     def __init__(self, kernel_size: Ints, stride: Ints | None = None, padding: Ints = 0) -> None:
         super().__init__()
         self.kernel_size = tuple_of(kernel_size, self.dims)
@@ -117,7 +117,7 @@ class _MaxUnpool(_Pool):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class MaxUnpool1d(_MaxUnpool):
+class MaxUnpool1d(_MaxUnpoolNd):
     """Puts the results of `MaxPool1d` back where they came from, zeros elsewhere.
 
     `(batch, channels, length)`, the batch optional, and indices of that shape.
@@ -135,7 +135,7 @@ class MaxUnpool1d(_MaxUnpool):
     _function = staticmethod(F.max_unpool1d)
 
 
-class MaxUnpool2d(_MaxUnpool):
+class MaxUnpool2d(_MaxUnpoolNd):
     """Puts the results of `MaxPool2d` back where they came from, zeros elsewhere.
 
     `(batch, channels, height, width)`, the batch optional, and indices of that shape.
@@ -153,7 +153,7 @@ class MaxUnpool2d(_MaxUnpool):
     _function = staticmethod(F.max_unpool2d)
 
 
-class MaxUnpool3d(_MaxUnpool):
+class MaxUnpool3d(_MaxUnpoolNd):
     """Puts the results of `MaxPool3d` back where they came from, zeros elsewhere.
 
     `(batch, channels, depth, height, width)`, the batch optional, and indices of that shape.
@@ -174,7 +174,7 @@ class MaxUnpool3d(_MaxUnpool):
 # --- averages -----------------------------------------------------------------------------------
 
 
-class _AvgPool(_Pool):
+class _AvgPoolNd(_Pool):
     __constants__ = ["kernel_size", "stride", "padding", "ceil_mode", "count_include_pad"]
 
     def __init__(
@@ -204,7 +204,7 @@ class _AvgPool(_Pool):
         return f"kernel_size={self.kernel_size}, stride={self.stride}, padding={self.padding}"
 
 
-class AvgPool1d(_AvgPool):
+class AvgPool1d(_AvgPoolNd):
     """Takes the mean of each window over `(*, length)`.
 
     Args:
@@ -243,7 +243,7 @@ class AvgPool1d(_AvgPool):
         )  # fmt: skip
 
 
-class AvgPool2d(_AvgPool):
+class AvgPool2d(_AvgPoolNd):
     """Takes the mean of each window over `(*, height, width)`. As `AvgPool1d`, and:
 
     Args:
@@ -258,7 +258,7 @@ class AvgPool2d(_AvgPool):
     _function = staticmethod(F.avg_pool2d)
 
 
-class AvgPool3d(_AvgPool):
+class AvgPool3d(_AvgPoolNd):
     """Takes the mean of each window over `(*, depth, height, width)`. As `AvgPool1d`, and:
 
     Args:
@@ -273,7 +273,7 @@ class AvgPool3d(_AvgPool):
     _function = staticmethod(F.avg_pool3d)
 
 
-class _LPPool(_Pool):
+class _LPPoolNd(_Pool):
     __constants__ = ["norm_type", "kernel_size", "stride", "ceil_mode"]
 
     def __init__(
@@ -301,7 +301,7 @@ class _LPPool(_Pool):
         )
 
 
-class LPPool1d(_LPPool):
+class LPPool1d(_LPPoolNd):
     """Takes the p-norm, p = `norm_type`, of each window over `(*, length)`.
 
     >>> import weft
@@ -313,7 +313,7 @@ class LPPool1d(_LPPool):
     _function = staticmethod(F.lp_pool1d)
 
 
-class LPPool2d(_LPPool):
+class LPPool2d(_LPPoolNd):
     """Takes the p-norm, p = `norm_type`, of each window over `(*, height, width)`.
 
     >>> import weft
@@ -325,7 +325,7 @@ class LPPool2d(_LPPool):
     _function = staticmethod(F.lp_pool2d)
 
 
-class LPPool3d(_LPPool):
+class LPPool3d(_LPPoolNd):
     """Takes the p-norm, p = `norm_type`, of each window over `(*, depth, height, width)`.
 
     >>> import weft
@@ -354,7 +354,11 @@ class _AdaptivePool(_Pool):
         return f"output_size={self.output_size}"
 
 
-class _AdaptiveMaxPool(_AdaptivePool):
+class _AdaptiveAvgPoolNd(_AdaptivePool):
+    pass
+
+
+class _AdaptiveMaxPoolNd(_AdaptivePool):
     __constants__ = ["output_size", "return_indices"]
 
     def __init__(self, output_size: Any, return_indices: bool = False) -> None:
@@ -365,7 +369,7 @@ class _AdaptiveMaxPool(_AdaptivePool):
         return self._function(input, self.output_size, self.return_indices)
 
 
-class AdaptiveAvgPool1d(_AdaptivePool):
+class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
     """Takes the means of `output_size` windows that cover `(*, length)`.
 
     Args:
@@ -380,7 +384,7 @@ class AdaptiveAvgPool1d(_AdaptivePool):
     _function = staticmethod(F.adaptive_avg_pool1d)
 
 
-class AdaptiveAvgPool2d(_AdaptivePool):
+class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
     """Takes the means of `output_size` windows that cover `(*, height, width)`.
 
     Args:
@@ -395,7 +399,7 @@ class AdaptiveAvgPool2d(_AdaptivePool):
     _function = staticmethod(F.adaptive_avg_pool2d)
 
 
-class AdaptiveAvgPool3d(_AdaptivePool):
+class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
     """Takes the means of `output_size` windows that cover `(*, depth, height, width)`.
 
     Args:
@@ -410,7 +414,7 @@ class AdaptiveAvgPool3d(_AdaptivePool):
     _function = staticmethod(F.adaptive_avg_pool3d)
 
 
-class AdaptiveMaxPool1d(_AdaptiveMaxPool):
+class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
     """Takes the maxima of `output_size` windows that cover `(*, length)`.
 
     Args:
@@ -426,7 +430,7 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPool):
     _function = staticmethod(F.adaptive_max_pool1d)
 
 
-class AdaptiveMaxPool2d(_AdaptiveMaxPool):
+class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
     """Takes the maxima of `output_size` windows that cover `(*, height, width)`.
 
     Args:
@@ -442,7 +446,7 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPool):
     _function = staticmethod(F.adaptive_max_pool2d)
 
 
-class AdaptiveMaxPool3d(_AdaptiveMaxPool):
+class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
     """Takes the maxima of `output_size` windows that cover `(*, depth, height, width)`.
 
     Args:

@@ -11,7 +11,19 @@ import sys
 import types
 from typing import Any
 
-from weft.nn import adaptive_softmax, batchnorm, conv, lazy, loss, module_state, transformer
+from weft.nn import (
+    adaptive_softmax,
+    attention,
+    batchnorm,
+    conv,
+    lazy,
+    loss,
+    module,
+    module_hooks,
+    module_state,
+    pooling,
+    transformer,
+)
 from weft.nn.modules import utils
 
 _FILES = {
@@ -64,11 +76,18 @@ _PRIVATE: dict[str, dict[str, Any]] = {
     "instancenorm": {"_InstanceNorm": batchnorm._InstanceNorm},
     "lazy": {"LazyModuleMixin": lazy.LazyModuleMixin},
     "loss": {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss},
+    "linear": {"NonDynamicallyQuantizableLinear": attention.NonDynamicallyQuantizableLinear},
     "module": {
         "_IncompatibleKeys": module_state._IncompatibleKeys,
         "_EXTRA_STATE_KEY_SUFFIX": module_state._EXTRA_STATE,
+        "_addindent": module._addindent,
+        **{name: of for name, of in vars(module_hooks).items() if name.startswith("_global_")},
     },
-    "transformer": {"_get_activation_fn": transformer._get_activation_fn},
+    "pooling": {name: layer for name, layer in vars(pooling).items() if name.endswith("Nd")},
+    "transformer": {
+        "_get_activation_fn": transformer._get_activation_fn,
+        "_get_clones": transformer._get_clones,
+    },
 }
 
 __all__: list[str] = []

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 __all__ = ["consume_prefix_in_state_dict_if_present"]
@@ -36,6 +36,28 @@ def _ntuple(n: int, name: str = "parse") -> Callable[[Any], tuple[Any, ...]]:
 
     parse.__name__ = name
     return parse
+
+
+def _reverse_repeat_tuple(t: Sequence[Any], n: int) -> tuple[Any, ...]:
+    """Backwards, each item n times: a layer's padding as `F.pad` takes it.
+
+    >>> _reverse_repeat_tuple((1, 2), 2)
+    (2, 2, 1, 1)
+    """
+    return tuple(x for x in reversed(t) for _ in range(n))
+
+
+def _list_with_default(out_size: Any, defaults: list[int]) -> Any:
+    """`out_size` with the last of `defaults` where it has None; a number is itself."""
+    if isinstance(out_size, int):
+        return out_size
+    if len(defaults) <= len(out_size):
+        raise ValueError(
+            f"[_list_with_default] expected {len(out_size) + 1} defaults at least, got "
+            f"{len(defaults)} (Input dimension should be at least {len(out_size) + 1})"
+        )
+    last = defaults[-len(out_size) :]
+    return [d if v is None else v for v, d in zip(out_size, last, strict=True)]
 
 
 _single = _ntuple(1, "_single")

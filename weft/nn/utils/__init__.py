@@ -15,6 +15,10 @@ from weft.nn.utils.fusion import (
     fuse_linear_bn_eval,
     fuse_linear_bn_weights,
 )
+from weft.nn.utils.memory_format import (
+    convert_conv2d_weight_memory_format,
+    convert_conv3d_weight_memory_format,
+)
 from weft.nn.utils.skip_init import skip_init
 from weft.nn.utils.spectral_norm import remove_spectral_norm, spectral_norm
 from weft.nn.utils.weight_norm import remove_weight_norm, weight_norm
@@ -39,6 +43,9 @@ __all__ = [
     "remove_spectral_norm",
     "weight_norm",
     "remove_weight_norm",
+    # weights laid out anew
+    "convert_conv2d_weight_memory_format",
+    "convert_conv3d_weight_memory_format",
     # other ways to a layer
     "fuse_conv_bn_eval",
     "fuse_conv_bn_weights",

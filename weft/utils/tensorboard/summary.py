@@ -299,6 +299,41 @@ def _check_dicts(
             )
 
 
+def custom_scalars(layout: dict[str, dict[str, Any]]) -> Any:
+    """Which charts gather which scalars: `{category: {chart: [kind, tags]}}`.
+
+    The kind is "Multiline", or "Margin", whose tags come in threes: value, lower, upper.
+    """
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+    from tensorboard.plugins.custom_scalar import layout_pb2
+    from tensorboard.plugins.custom_scalar.metadata import PLUGIN_NAME
+
+    categories = []
+    for category, charts in layout.items():
+        made = []
+        for title, (kind, tags, *_) in charts.items():
+            if kind == "Margin":
+                if len(tags) != 3:
+                    raise AssertionError(
+                        f"[add_custom_scalars] expected 3 tags of a margin chart, got {len(tags)} "
+                        f"(Expected 3 tags, got {len(tags)}.)"
+                    )
+                series = layout_pb2.MarginChartContent.Series(
+                    value=tags[0], lower=tags[1], upper=tags[2]
+                )
+                content = {"margin": layout_pb2.MarginChartContent(series=[series])}
+            else:
+                content = {"multiline": layout_pb2.MultilineChartContent(tag=tags)}
+            made.append(layout_pb2.Chart(title=title, **content))
+        categories.append(layout_pb2.Category(title=category, chart=made))
+    packed = layout_pb2.Layout(category=categories).SerializeToString()
+    tensor = TensorProto(
+        dtype="DT_STRING", string_val=[packed], tensor_shape=TensorShapeProto()
+    )
+    return _value("custom_scalars__config__", tensor=tensor, metadata=_metadata(PLUGIN_NAME))
+
+
 def hparams(
     hparam_dict: dict[str, Any] | None = None,
     metric_dict: dict[str, Any] | None = None,

@@ -372,6 +372,25 @@ class SummaryWriter:
             print(recorded)
         self._get_file_writer().add_event(Event(graph_def=graph.SerializeToString()))
 
+    def add_custom_scalars(self, layout: dict[str, dict[str, Any]]) -> None:
+        """Charts that gather scalars: `{category: {chart: [kind, tags]}}`.
+
+        The kind is "Multiline", or "Margin", whose tags are three: value, lower and upper bound.
+        """
+        self._get_file_writer().add_summary(summary.custom_scalars(layout))
+
+    def add_custom_scalars_multilinechart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """One chart with a line for each tag."""
+        self.add_custom_scalars({category: {title: ["Multiline", tags]}})
+
+    def add_custom_scalars_marginchart(
+        self, tags: Sequence[str], category: str = "default", title: str = "untitled"
+    ) -> None:
+        """One chart of three tags: value, lower and upper bound."""
+        self.add_custom_scalars({category: {title: ["Margin", tags]}})
+
     def flush(self) -> None:
         """Has all that was added be in the files."""
         for writer in (self.all_writers or {}).values():

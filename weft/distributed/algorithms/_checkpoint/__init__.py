@@ -1,0 +1,1 @@
+"""Modules whose activations are computed again, or put away, while they train."""

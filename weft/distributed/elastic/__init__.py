@@ -1,0 +1,1 @@
+"""What programs that a launch started take from PyTorch's elastic launcher."""
