@@ -36,20 +36,19 @@ def ops_page() -> str:
 
 
 HOMES = (
-    "", "Tensor", "nn", "nn.functional", "nn.attention", "nn.grad", "nn.init", "nn.parameter",
-    "nn.parallel", "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize", "nn.utils.prune",
-    "nn.utils.rnn", "nn.utils.stateless", "optim", "optim.lr_scheduler", "optim.swa_utils",
-    "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph", "func", "batching",
-    "compiler", "amp",
-    "distributions", "distributions.constraints", "distributions.transforms",
-    "distributions.utils", "array_api", "array_api.fft", "array_api.linalg", "linalg", "fft",
-    "special", "signal.windows", "random", "nested",
+    "", "Tensor", "nn", "nn.functional", "nn.attention", "nn.attention.bias", "nn.grad", "nn.init",
+    "nn.parameter", "nn.parallel", "nn.utils", "nn.utils.parametrizations", "nn.utils.parametrize",
+    "nn.utils.prune", "nn.utils.rnn", "nn.utils.stateless", "optim", "optim.lr_scheduler",
+    "optim.swa_utils", "autograd", "autograd.forward_ad", "autograd.functional", "autograd.graph",
+    "func", "batching", "compiler", "amp", "distributions", "distributions.constraints",
+    "distributions.transforms", "distributions.utils", "array_api", "array_api.fft",
+    "array_api.linalg", "linalg", "fft", "special", "signal.windows", "random", "nested",
     "serialization", "safetensors", "utils.checkpoint", "utils.data", "utils.dlpack",
-    "utils.benchmark", "utils.flop_counter", "memory", "profiler", "utils.hooks",
-    "multiprocessing", "jit", "onnx", "testing", "accelerator", "cuda", "cpu", "xpu", "mps", "mtia",
-    "distributed", "futures", "hub", "library", "quasirandom", "utils._pytree", "utils.tensorboard",
-    "utils.weak", "vision", "vision.datasets", "vision.io", "vision.models", "vision.ops",
-    "vision.transforms", "vision.transforms.functional", "vision.transforms.v2",
+    "utils.benchmark", "utils.collect_env", "utils.flop_counter", "memory", "profiler",
+    "utils.hooks", "multiprocessing", "jit", "onnx", "testing", "accelerator", "cuda", "cpu", "xpu",
+    "mps", "mtia", "distributed", "futures", "hub", "library", "quasirandom", "utils._pytree",
+    "utils.tensorboard", "utils.weak", "vision", "vision.datasets", "vision.io", "vision.models",
+    "vision.ops", "vision.transforms", "vision.transforms.functional", "vision.transforms.v2",
     "vision.transforms.v2.functional", "vision.utils",
 )  # fmt: skip
 
