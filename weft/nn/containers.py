@@ -17,7 +17,7 @@ from itertools import islice
 from operator import index
 from typing import Any, TypeVar, overload
 
-from weft.nn.module import Module, _addindent
+from weft.nn.module import Module, indent
 from weft.nn.shared_structure import changes
 
 S = TypeVar("S", bound="Sequential")
@@ -267,7 +267,7 @@ class ModuleList(_Numbered):
         if not runs:
             return self._get_name() + "()"
         lines = [
-            (f"({a}): " if a == b else f"({a}-{b}): {b - a + 1} x ") + _addindent(text, 2)
+            (f"({a}): " if a == b else f"({a}-{b}): {b - a + 1} x ") + indent(text)
             for a, b, text in runs
         ]
         return f"{self._get_name()}(\n  " + "\n  ".join(lines) + "\n)"

@@ -397,7 +397,7 @@ class Module(ModuleTree, ModuleHooks, ModuleState, ModuleTensors):
         lines = extra.split("\n") if extra else []
         only_extra = len(lines)
         for name, module in self._modules.items():
-            lines.append(f"({name}): " + _addindent(repr(module), 2))
+            lines.append(f"({name}): " + indent(repr(module)))
         if not lines:
             return f"{self._get_name()}()"
         if len(lines) == only_extra == 1:
@@ -458,6 +458,10 @@ def _typename(value: Any) -> str:
     if cls.__module__ == "builtins":
         return cls.__qualname__
     return f"{cls.__module__}.{cls.__qualname__}"
+
+
+def indent(text: str) -> str:
+    return _addindent(text, 2)
 
 
 def _addindent(s_: str, numSpaces: int) -> str:  # noqa: N803

@@ -59,7 +59,8 @@ class Parameter(Tensor):
 @functools.cache
 def _keeps_class(cls: type) -> bool:
     """Whether parameters made of tensors of a class are of it too, as in PyTorch all are."""
-    if cls is Tensor or not issubclass(cls, Tensor):
+    own = getattr(cls, "_lends_memory", True)  # not one of weft's, as nested tensors are
+    if cls is Tensor or not issubclass(cls, Tensor) or not own:
         return False
     return hasattr(cls, "_of_class") or not issubclass(cls, (Parameter, Buffer, _Uninitialized))
 

@@ -138,6 +138,12 @@ class RNNBase(Module):
                 self._all_weights.append(list(names))
         self.reset_parameters()
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        if "_names" in state:  # as it was called once
+            state = {**state, "_all_weights": state["_names"]}
+            del state["_names"]
+        super().__setstate__(state)
+
     def reset_parameters(self) -> None:
         """Draw new starting values."""
         bound = 1.0 / math.sqrt(self.hidden_size)
