@@ -90,3 +90,89 @@ def either_way_number(k: Any) -> Any:
     if k > 2:
         v = 2.5
     return v
+
+
+def same(got: Any, want: Any) -> None:
+    """As eager: values and dtypes."""
+    want = want if isinstance(want, tuple) else (want,)
+    assert len(got) == len(want)
+    for one, other in zip(got, want):
+        weft.testing.assert_close(one, weft.as_tensor(other), equal_nan=True)
+
+
+def inverted(x: Any) -> Any:
+    a = int(x)
+    return ~a, -~a, ~-a, a & ~3, ~a | 1, ~~a, not ~a, ~(a > 1), -(a > 1), +(a > 1), ~(x > 1)
+
+
+def rounded(x: Any) -> Any:
+    a = x.item()
+    return round(a), round(a, -1), round(a, -2), round(-a, -1), round(a, 2), round(a > 3, 1)
+
+
+def chosen_bools(x: Any) -> Any:
+    a = x.item()
+    return max(a > 0, a > 1), min(a > 0, a > 1), 2 * min(a > 0, a), weft.ones(2) * max(a > 3, 1)
+
+
+def powers(x: Any) -> Any:
+    return weft.ones(2) * 2 ** -abs(x.item())
+
+
+def between_ints(x: Any) -> Any:
+    a = int(x)
+    return (
+        weft.linspace(0, a, 5), weft.linspace(a, 1.5, 3), weft.linspace(a, 2 * a, 4),
+        weft.logspace(0, a / 50, 3), weft.logspace(0, a % 5, 3, base=2), weft.linspace(0, a, 1),
+        weft.linspace(0, a, 3, dtype=weft.float64), weft.linspace(0.0, float(x), 5),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("f", [inverted, rounded, chosen_bools, powers, between_ints])
+def test_operators_on_numbers_are_eagers(f: Callable[[Any], Any]) -> None:
+    """~ of a number was dropped, round() passed over its digits, max of bools was an int, and
+    linspace to an int of the run gave zeros."""
+    made = weft.onnx.export(f, (T(37),))
+    for k in (T(37), T(0), T(1), T(5), T(15), T(25), T(45), T(150), T(250), T(-25), T(-4)):
+        same(made(k), f(k))
+
+
+def of_sizes(x: Any) -> Any:
+    n = x.shape[0]
+    return x.sum() + ~n, n & ~1, weft.linspace(0, n, 5), weft.linspace(n, 1, n), round(n, -1)
+
+
+def which_bools(x: Any) -> Any:
+    return weft.where(x > 0, x > 1, x < -1), x.roll(1), (x > 1).masked_fill(x > 2, False)
+
+
+@pytest.mark.parametrize("f", [of_sizes, which_bools])
+def test_free_sizes_are_eagers(f: Callable[[Any], Any]) -> None:
+    """ONNX Runtime has no Where of bools, and took roll(1) of no element for a division by 0."""
+    made = weft.onnx.export(f, (weft.ones(3),), dynamic_shapes=({0: "n"},))
+    for n in (4, 3, 2, 1, 0):
+        x = weft.arange(n) - 1.5
+        same(made(x), f(x))
+
+
+def test_windows_of_no_image() -> None:
+    """The Reshape behind unfold had to divide by a batch of 0."""
+    f = weft.nn.functional.unfold
+    made = weft.onnx.export(lambda x: f(x, 2), (weft.ones(2, 3, 4, 4),), dynamic_shapes=({0: "n"},))
+    for n in (0, 1, 3):
+        x = weft.randn(n, 3, 4, 4)
+        same(made(x), f(x, 2))
+
+
+def test_decimals_of_floats_are_refused() -> None:
+    """round(2.375, 1) was 2."""
+    with pytest.raises(
+        NotOnnx, match=r"round\(a, 1\) of a float of the run.* Hint: round\(a \* 10"
+    ):
+        weft.onnx.export(lambda x: round(x.item(), 1), (T(0.25),))
+
+
+@pytest.mark.parametrize("f", [lambda x: min(x.item() > 0, 1), lambda x: 2 ** -abs(x.item())])
+def test_kinds_that_values_choose_are_refused(f: Callable[[Any], Any]) -> None:
+    with pytest.raises(NotOnnx, match="a dtype that only a run knows"):
+        weft.onnx.export(f, (T(3),))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
@@ -21,11 +22,13 @@ from weft.onnx.values import (
     Repeated,
     Seq,
     bare,
+    dtype_of,
     example,
     expect_one_dtype,
     holds,
 )
 
+_DTYPES = {bool: weft.bool, int: weft.int64, float: weft.float64}
 _MATH = frozenset({"sqrt", "exp", "log", "sin", "cos", "tan", "tanh", "floor", "ceil"})
 
 
@@ -135,9 +138,7 @@ class Builtins(Methods):
         if not isinstance(s, Seq):
             return list(reversed(s))
         last = self.binary("sub", operator.sub, s.length, 1)
-        return Seq(
-            s.length, lambda k: s.item(self.binary("sub", operator.sub, last, k)), s.given
-        )
+        return Seq(s.length, lambda k: s.item(self.binary("sub", operator.sub, last, k)), s.given)
 
     def builtin_int(self, v: Any = 0, *rest: Any) -> Any:
         """int."""
@@ -183,14 +184,17 @@ class Builtins(Methods):
         if tensors and _are_alike(tensors, values):
             return self._chosen_tensor(op, values)
         values = [self.item(v) if any(v is t for t in tensors) else v for v in values]
-        ints = [self.is_int(v) for v in values]
-        into = weft.int64 if all(ints) else weft.float64
+        types = [dtype_of(example(v, 0)) for v in values]
+        into = functools.reduce(weft.promote_types, types)
         made, *rest = (self.g.scalar(bare(v), into) for v in values)
+        wide = weft.promote_types(into, weft.int64)
         for v in rest:
-            made = self.g.op("Where", v > made if op == ">" else v < made, v, made)
+            left, right = (self.g.cast(one, wide) for one in (v, made))
+            over = left > right if op == ">" else left < right
+            made = self.g.op("Where", over, v, made)
         # whichever of them the examples choose; of both kinds, an example of each
-        kinds = (int, int) if all(ints) else (int if any(ints) else float, float)
-        picked = [kind(known(example(values, k))) for k, kind in enumerate(kinds)]
+        kinds = [kind for kind in (bool, int, float) if _DTYPES[kind] in types]
+        picked = [kinds[-k](known(example(values, k))) for k in (0, 1)]
         return self.number(made, (picked[0], picked[1]))
 
     def _chosen_tensor(self, op: str, values: Sequence[Any]) -> Any:
@@ -329,12 +333,41 @@ class Builtins(Methods):
 
     def builtin_round(self, v: Any, digits: Any = None) -> Any:
         """round."""
-        if not isinstance(v, Held):
+        if not isinstance(v, Held) and not isinstance(digits, Held):
             return round(v, digits)
+        if isinstance(v, Held) and not v.is_number:
+            words = {} if digits is None else {"decimals": digits}
+            return self.call_op("round", [v], words)
+        if isinstance(digits, Held):
+            raise NeedsKnown("round() to digits", "round to digits that are known")
+        if self.is_int(v):
+            return self._round_int(v, digits or 0)
+        if digits is not None:
+            raise NotOnnx(
+                f"round(a, {digits}) of a float of the run, which Python rounds as it is written "
+                "in decimals",
+                f"round(a * 10**{digits}) / 10**{digits}, or weft.round(t, decimals={digits}) of "
+                "a tensor",
+            )
         made = self.g.op("Round", self.g.cast(v.value, weft.float64))
         return self.number(
             self.g.cast(made, weft.int64), (round(v.examples[0]), round(v.examples[1]))
         )
+
+    def _round_int(self, v: Any, digits: int) -> Any:
+        """round of an int: to tens and the like, of two as near the even one."""
+        v = self.binary("add", operator.add, v, 0)  # a bool becomes an int
+        if digits >= 0:
+            return v
+        ten = 10**-digits
+        count = self.binary("floor_divide", operator.floordiv, v, ten)
+        rest = self.binary("remainder", operator.mod, v, ten)
+        odd = self.binary("remainder", operator.mod, count, 2)
+        # up where rest > ten / 2, or it is that and count is odd: ten is even
+        over = self.binary("add", operator.add, rest, odd)
+        up = self.verb_compare(Instr("compare", op=">"), over, ten // 2)
+        count = self.binary("add", operator.add, count, up)
+        return self.binary("mul", operator.mul, count, ten)
 
 
 def _are_alike(tensors: Sequence[Held], values: Sequence[Any]) -> bool:

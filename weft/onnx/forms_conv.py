@@ -142,15 +142,17 @@ def _im2col(
     channels = g.fixed(x, 1, "channels")
     pads = [0, 0, *padding, 0, 0, *padding]
     x = _padded(g, x, pads, "constant", 0)
+    counts: list[Any] = []
     for d in range(2):
         axis = 2 + 2 * d  # earlier dimensions have become a kernel's and a place's
         n = g.size(input, input.rank - 2 + d) + 2 * padding[d]
         count = (n - dilation[d] * (kernel[d] - 1) - 1) // stride[d] + 1
+        counts.append(count)
         offsets = g.const(np.arange(kernel[d])[:, None] * dilation[d], weft.int64)
         x = g.op("Gather", x, offsets + g.arange(count) * stride[d], axis=axis)
     x = g.op("Transpose", x, perm=[0, 1, 2, 4, 3, 5])
     batch = g.size(input, 0) if not alone else 1
-    out = g.reshape(x, [batch, channels * kernel[0] * kernel[1], -1])
+    out = g.reshape(x, [batch, channels * kernel[0] * kernel[1], counts[0] * counts[1]])
     return _unbatched(g, out, alone)
 
 

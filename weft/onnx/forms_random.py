@@ -41,14 +41,11 @@ def _linspace(g: Builder, start: Any, end: Any, steps: Any, dtype: Any) -> Value
     into = g.result.dtype
     if not isinstance(steps, Value) and not isinstance(start, Value) and not isinstance(end, Value):
         return g.op("Identity", g.const(weft.linspace(start, end, steps, dtype=into).numpy(), into))
-    last = steps - 1
-    gaps = (
-        g.op("Max", g.cast(last, weft.float32), 1.0)
-        if isinstance(last, Value)
-        else float(max(last, 1))
-    )
-    gap = g.scalar((end - start) / gaps, weft.float32)
-    return g.cast(g.cast(g.arange(steps), weft.float32) * gap + start, into)
+    # ends and steps may be ints of the run, which would divide as ints
+    wide = into if into in (weft.float32, weft.float64) else weft.float64
+    low, high, last = (g.scalar(v, wide) for v in (start, end, steps - 1))
+    gap = (high - low) / g.op("Max", last, 1.0)
+    return g.cast(g.cast(g.arange(steps), wide) * gap + low, into)
 
 
 @form("logspace")

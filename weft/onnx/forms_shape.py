@@ -435,7 +435,7 @@ def _rolled(g: Builder, x: Value, shift: int, dim: int) -> Value:
             return x
         return g.concat([g.slice(x, dim, n - shift, n), g.slice(x, dim, 0, n - shift)], dim)
     size = g.size(x, dim)
-    at = g.op("Mod", g.arange(size) - shift, size)
+    at = g.op("Mod", g.arange(size) - shift, g.op("Max", size, 1))
     return g.op("Gather", x, at, axis=dim, sizes=x.sizes)
 
 

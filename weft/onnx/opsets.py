@@ -24,7 +24,7 @@ FIRST, LAST = 16, 23
 OPSETS = range(FIRST, LAST + 1)
 Values = Sequence[Value | None]
 Arguments = tuple[Values, dict[str, Any]]
-Instead = Callable[["Builder", Values, dict[str, Any]], Value]
+Instead = Callable[["Builder", Values, dict[str, Any]], Value | None]
 Changed = Callable[[Values, dict[str, Any]], Arguments]
 
 _NARROW = (weft.float16, weft.bfloat16)
@@ -140,6 +140,15 @@ def _layer_norm(g: Builder, values: Values, attributes: dict[str, Any]) -> Value
     return out + bias[0] if bias and bias[0] is not None else out
 
 
+def _where_of_bools(g: Builder, values: Values, attributes: dict[str, Any]) -> Value | None:
+    """Where of bools, which ONNX Runtime does not have."""
+    condition, one, other = values
+    if condition is None or one is None or other is None or one.dtype != weft.bool:
+        return None
+    rest = g.op("And", g.op("Not", condition), other)
+    return g.op("Or", g.op("And", condition, one), rest)
+
+
 def _axes_as_attribute(values: Values, attributes: dict[str, Any]) -> Arguments:
     """ReduceMax and its like before opset 18."""
     x, *axes = values
@@ -159,6 +168,7 @@ def _even_split(values: Values, attributes: dict[str, Any]) -> Arguments:
 _INSTEAD: dict[str, tuple[int, Instead]] = {
     "LayerNormalization": (17, _layer_norm),
     "Gelu": (20, _gelu),
+    "Where": (LAST + 1, _where_of_bools),
 }
 _CHANGED: dict[str, tuple[int, Changed]] = {
     "Split": (18, _even_split),

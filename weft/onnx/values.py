@@ -202,7 +202,7 @@ def expect_one_dtype(first: Any, second: Any) -> None:
     """Refuses what two examples have in unlike dtypes: max(a, 2.5) is an int or a float."""
     if first != second:
         raise NotOnnx(
-            "a dtype that only a run knows: that of an int or of a float, as values are",
+            "a dtype that only a run knows: that of a bool, an int or a float, as values are",
             "make both one kind: float(a), or 0.0 in place of 0",
         )
 

@@ -92,6 +92,9 @@ class Verbs(Builtins):
                 raise NotOnnx("a truth of tensors")
             return self.call_op(name, [a, b], {})
         examples = (known(example(a, 0), example(b, 0)), known(example(a, 1), example(b, 1)))
+        if self.is_int(a) and self.is_int(b) and name == "pow" and isinstance(b, Held):
+            if any(isinstance(e, float) for e in examples):  # 2 ** -a is 1 or a float
+                examples = (1, float(examples[1]))
         into = held(self.model, "", examples).value.dtype
         both = weft.int64 if all(self.is_int(v) for v in (a, b)) else weft.float64
         if name == "div":
@@ -158,10 +161,17 @@ class Verbs(Builtins):
         if not isinstance(a, Held):
             return _UNARY[i.op](a)
         if a.is_number:
-            if i.op == "-":
-                return self.binary("mul", operator.mul, a, -1)
-            return a
+            return self.unary_number(i.op, a)
         return a if i.op == "+" else self.call_op({"-": "neg", "~": "bitwise_not"}[i.op], [a], {})
+
+    def unary_number(self, op: str, a: Held) -> Any:
+        """-, + and ~ of a number: of a bool they are ints, and ~a is -a - 1."""
+        if op == "+":
+            return self.binary("add", operator.add, a, 0) if a.value.dtype == weft.bool else a
+        if op == "~" and not self.is_int(a):
+            raise TypeError("bad operand type for unary ~: 'float'")
+        minus = self.binary("mul", operator.mul, a, -1)
+        return minus if op == "-" else self.binary("sub", operator.sub, minus, 1)
 
     def truth(self, v: Any) -> Any:
         """Whether Python takes a value for true: a bool, or a number of the graph."""
