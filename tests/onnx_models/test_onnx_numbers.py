@@ -176,3 +176,14 @@ def test_decimals_of_floats_are_refused() -> None:
 def test_kinds_that_values_choose_are_refused(f: Callable[[Any], Any]) -> None:
     with pytest.raises(NotOnnx, match="a dtype that only a run knows"):
         weft.onnx.export(f, (T(3),))
+
+
+@pytest.mark.parametrize("name", ["isqrt", "copysign", "log1p", "fmod", "gamma"])
+def test_functions_of_math_are_refused_as_documented(name: str) -> None:
+    """isqrt and others raised NotExportable, which is no NotOnnx."""
+    import math
+
+    function = getattr(math, name)
+    more = (2.0,) if name in ("copysign", "fmod") else ()
+    with pytest.raises(NotOnnx, match=name):
+        weft.onnx.export(lambda x: function(int(x), *more), (T(3),))

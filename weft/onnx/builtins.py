@@ -61,6 +61,7 @@ class Builtins(Methods):
         if name not in _MATH or len(args) != 1:
             raise NotOnnx(f"math.{name} of a number of the run")
         x = args[0]
+        self.expect_calm(getattr(math, name), [x], {})
         wide = self.g.cast(x.value, weft.float64)
         made = self.g.op(name.capitalize(), wide)
         return self.number(
@@ -145,6 +146,7 @@ class Builtins(Methods):
         if not isinstance(v, Held):
             return int(v, *rest)
         v = v if v.is_number else self.item(v)
+        self.expect_calm(int, [v], {})
         return self.number(
             self.g.cast(v.value, weft.int64), (int(v.examples[0]), int(v.examples[1]))
         )
@@ -349,6 +351,7 @@ class Builtins(Methods):
                 f"round(a * 10**{digits}) / 10**{digits}, or weft.round(t, decimals={digits}) of "
                 "a tensor",
             )
+        self.expect_calm(round, [v], {})
         made = self.g.op("Round", self.g.cast(v.value, weft.float64))
         return self.number(
             self.g.cast(made, weft.int64), (round(v.examples[0]), round(v.examples[1]))

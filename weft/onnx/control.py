@@ -90,7 +90,8 @@ class Way:
 
 def _walk_way(walk: Walk, block: Sequence[Instr]) -> Way:
     before = [list(f.registers) for f in walk.frames]
-    place = walk.frames[-1].place
+    frame = walk.frames[-1]
+    place, caught = frame.place, frame.caught
     journal = Journal()
     walk.journals.append(journal)
     try:
@@ -102,7 +103,7 @@ def _walk_way(walk: Walk, block: Sequence[Instr]) -> Way:
         walk.journals.pop()
         for frame, registers in zip(walk.frames, before):
             frame.registers = registers
-        walk.frames[-1].place = place
+        frame.place, frame.caught = place, caught
 
 
 def branch(walk: Walk, truth: Held, first: Sequence[Instr], second: Sequence[Instr]) -> End | None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
 import weft
 from weft import Tensor
+from weft.closing.errors import NotExportable
 from weft.onnx.arguments import Free, ends_in_kwargs, forward_of, symbol_of, tensors_of
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx, Raises
@@ -93,7 +95,8 @@ def export(
     from weft.closing.program import original_of
 
     version = _expect_opset(opset, opset_version)
-    model = original_of(model)
+    with _documented():
+        model = original_of(model)
     given = args if isinstance(args, tuple) else (args,)
     exported: dict[tuple[int, int], Any] = {}
     if isinstance(model, weft.export.ExportedProgram):
@@ -104,7 +107,8 @@ def export(
     free.axes = {**exported, **free.axes}
     free.name_sizes()
     _expect_other_names(output_names or (), free.names)
-    package = _package(model)
+    with _documented():
+        package = _package(model)
     try:
         made = _with_examples(package, free, version, output_names)
     except NotOnnx as error:
@@ -185,6 +189,17 @@ def _expect_opset(opset: int | None, opset_version: int | None) -> int:
             "Hint: weft.onnx.export writes no other; without opset_version it is 21"
         )
     return version
+
+
+@contextlib.contextmanager
+def _documented() -> Iterator[None]:
+    """Within it, a line that no program without Python has is one that ONNX has not."""
+    try:
+        yield
+    except NotExportable as error:
+        inside = f" (in {error.inside} of weft's own)" if error.inside else ""
+        place = f"{error.function}: {error.file}:{error.line}" if error.function else ""
+        raise NotOnnx(error.reason + inside, error.hint, place) from None
 
 
 def _package(model: Any) -> tuple[dict[str, Any], dict[str, Tensor], dict[str, str]]:
@@ -273,6 +288,7 @@ def _written(
     g = Builder(model)
     walk = Walk(data, tensors, model, kinds)
     sizes = free.sizes(second_of)
+    walk.free = set(sizes.values())
     inputs: list[tuple[Value, list[Any]]] = []
     made: dict[int, Held] = {}
     for leaf, (name, tensor) in enumerate(free.leaves):

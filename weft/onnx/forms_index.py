@@ -345,6 +345,10 @@ def _scatter_reduce(
         return g.reshape(
             _scatter_reduce(g, g.reshape(self, [1]), 0, index, src, reduce, include_self), []
         )
+    if self.dtype == weft.bool:  # ONNX Runtime scatters bools without a reduction alone
+        wide, more = (g.cast(v, weft.int32) for v in (self, src))
+        reduce = "sum" if reduce == "mean" else reduce  # true where one of them is
+        return g.truth(_scatter_reduce(g, wide, dim, index, more, reduce, include_self))
     ones = g.op("Expand", g.scalar(1, self.dtype), g.shape(src), sizes=src.sizes)
     zeros = g.op("Expand", g.scalar(0, self.dtype), g.shape(self), sizes=self.sizes)
     start = self

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import weft
@@ -68,6 +69,8 @@ class Methods:
     number: Callable[[Value, Examples], Held]
     binary: Callable[..., Any]
     call_op: Callable[..., Any]
+    expect_calm: Callable[..., None]
+    calmly: Callable[[], AbstractContextManager[None]]
     write: Callable[[Held, Held], Held]
     truth: Callable[[Any], Any]
     verb_compare: Callable[..., Any]
@@ -120,16 +123,21 @@ class Methods:
             n = self.size(v, 0)
             if isinstance(n, int):
                 return [self.call_op("select", [v, 0, k], {}) for k in range(n)]
-            return Seq(n, lambda k: self.call_op("select", [v, 0, k], {}), (v,))
+            return Seq(n, lambda k: self.row(v, k), (v,))
         if isinstance(v, Repeated):
             return Seq(v.count, lambda k: v.item, (v,))
         if isinstance(v, (list, tuple)) and any(isinstance(i, Grown) for i in v):
             rows = self.rows(v)
             n = self.size(rows, 0)
-            return Seq(n, lambda k: self.call_op("select", [rows, 0, k], {}), (rows,))
+            return Seq(n, lambda k: self.row(rows, k), (rows,))
         if isinstance(v, Instance):
             return list(v.fields.values())
         return list(v)
+
+    def row(self, v: Held, k: Any) -> Any:
+        """The row of a turn, which is there."""
+        with self.calmly():
+            return self.call_op("select", [v, 0, k], {})
 
     def items(self, v: Any) -> Any:
         """All items of what has as many as is known."""
@@ -154,7 +162,9 @@ class Methods:
     def verb_item(self, i: Instr, holder: Any, key: Any) -> Any:
         """holder[key]."""
         if isinstance(holder, Held):
-            return self.indexed(holder, key)
+            self.expect_calm(operator.getitem, [holder, key], {})
+            with self.calmly():
+                return self.indexed(holder, key)
         if isinstance(holder, Instance):
             return list(holder.fields.values())[key]
         if isinstance(holder, (list, tuple)) and any(isinstance(v, Grown) for v in holder):
@@ -174,6 +184,13 @@ class Methods:
         ):
             return holder[key]
         rows = self.rows(holder)
+        if isinstance(key, slice) and isinstance(key.step, int) and key.step < 0:
+            if key != slice(None, None, -1):
+                raise NotOnnx(
+                    "a part from the end on of a list that a loop made longer",
+                    "take [::-1] of it, and a part of that",
+                )
+            return [Grown(self.call_op("flip", [rows, [0]], {}))]
         return (
             [Grown(self.indexed(rows, key))]
             if isinstance(key, slice)
@@ -256,7 +273,9 @@ class Methods:
             self.writing(holder)
             holder[key] = v
             return
-        self.write(holder, self.with_part(holder, key, v))
+        self.expect_calm(_set_part, [holder, key, v], {})
+        with self.calmly():
+            self.write(holder, self.with_part(holder, key, v))
 
     def with_part(self, x: Held, key: Any, v: Any) -> Held:
         """`x` with other elements at x[key]: the places of these, among all that are counted
@@ -268,7 +287,8 @@ class Methods:
                 while mask.value.rank < x.value.rank:
                     mask = self.call_op("unsqueeze", [mask, mask.value.rank], {})
                 return self.call_op("where", [mask, value, x], {})
-            return self.call_op("masked_scatter", [x, key, v], {})
+            if key.value.rank == x.value.rank:
+                return self.call_op("masked_scatter", [x, key, v], {})
         places = self.indexed(self.numbered(x), key)
         values = v if isinstance(v, Held) and not v.is_number else self.filled(x, v)
         values = self.call_op(
@@ -289,6 +309,7 @@ class Methods:
         if name not in ("stack", "cat"):
             raise NotOnnx(f"{name} of a list that a loop made longer", "stack or cat")
         rows = self.rows(args[0])
+        self.expect_calm(lambda t: getattr(weft, name)(list(t)), [rows], {})
         rank = rows.value.rank
         dim %= rank if name == "stack" else rank - 1
         order = [d for d in range(1, rank)]
@@ -426,6 +447,7 @@ class Methods:
 
     def item(self, x: Held) -> Held:
         """x.item(): a number that only a run knows."""
+        self.expect_calm(weft.Tensor.item, [x], {})
         kind = (
             bool
             if x.value.dtype == weft.bool
@@ -467,3 +489,9 @@ def _all_ints(key: Any) -> bool:
     return isinstance(key, list) and all(
         isinstance(k, (int, bool)) or isinstance(k, Held) and k.is_number for k in key
     )
+
+
+def _set_part(x: weft.Tensor, key: Any, v: Any) -> None:
+    """x[key] = v of another tensor with its elements."""
+    x = x.clone()
+    x[key] = v

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
+import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+Kinds = tuple[type[BaseException], ...]
 
 
 @dataclass(slots=True)
@@ -17,6 +22,7 @@ class Instr:
         op: the operator, of `binary` and its like.
         place: the offset that the package's lines know.
         escapes: of `if`: a way of it may leave the block around it.
+        caught: what handlers around it catch.
         known: of `known`: what the register gets; of `turns`: the values that are left.
     """
 
@@ -30,6 +36,7 @@ class Instr:
     place: int = 0
     regions: list[list[Instr]] = field(default_factory=list)
     escapes: bool = False
+    caught: Kinds = ()
     known: Any = None
 
 
@@ -72,6 +79,11 @@ def parse(text: str, constants: list[Any]) -> tuple[int, list[Instr]]:
     registers = len(lines[1].split()) - 1
     at = 4
 
+    def fresh() -> int:
+        nonlocal registers
+        registers += 1
+        return registers - 1
+
     def block() -> list[Instr]:
         nonlocal at
         out: list[Instr] = []
@@ -90,17 +102,78 @@ def parse(text: str, constants: list[Any]) -> tuple[int, list[Instr]]:
                 # modes of gradients, which a graph does not have
                 out += made.regions[0]
                 continue
+            if made.verb == "try":
+                out += _tried(made, constants, fresh)
+                continue
             made.escapes = made.verb == "if" and any(map(_leaves, made.regions))
             out.append(made)
         return out
 
+    whole = block()
     leaving = _Leaving(registers, constants)
-    body = leaving.block(block())
+    body = leaving.block(whole)
     return leaving.registers, body
 
 
 def _is_autocast(mode: dict[str, str]) -> bool:
     return mode["mode"].startswith("autocast")
+
+
+def _tried(i: Instr, constants: Sequence[Any], fresh: Callable[[], int]) -> list[Instr]:
+    """A try where nothing raises (Note [Handlers] in raising.py): its body, what follows without an
+    exception, the end; that one before each way out of the others too."""
+    body, other, final, *handlers = i.regions
+    _guard(body, _kinds(handlers, constants))
+    whole = [*body, *other]
+    return [*(_ending(whole, final, fresh) if final else whole), *final]
+
+
+def _guard(block: Sequence[Instr], kinds: Kinds) -> None:
+    for i in block:
+        i.caught += kinds
+        for region in i.regions:
+            _guard(region, kinds)
+
+
+def _ending(
+    block: list[Instr], final: list[Instr], fresh: Callable[[], int], loop: bool = False
+) -> list[Instr]:
+    """A block with what has to run before each way out of it."""
+    out: list[Instr] = []
+    for i in block:
+        last = copy.deepcopy(final)
+        if i.verb == "return":  # of what it was before the end
+            kept = fresh()
+            out += [Instr("move", [kept], i.operands, place=i.place), *last]
+            i.operands = [kept]
+        elif i.verb in ("break", "continue") and not loop:
+            out += last
+        inside = loop or i.verb in ("for", "while")
+        i.regions = [_ending(region, final, fresh, inside) for region in i.regions]
+        out.append(i)
+    return out
+
+
+def _kinds(handlers: Sequence[list[Instr]], constants: Sequence[Any]) -> Kinds:
+    """What the handlers of a try catch: of each its test and its body."""
+    out: list[type[BaseException]] = []
+    for test in handlers[::2]:
+        at = [i.operands[0] for i in test if i.verb == "match"]
+        names = _names(constants[~at[-1]]) if at and at[-1] < 0 else None
+        for name in names or [""]:
+            found = getattr(builtins, name, BaseException)  # of others nothing is known
+            out.append(found if isinstance(found, type) else BaseException)
+    return tuple(out)
+
+
+def _names(constant: Any) -> list[str]:
+    """The names of a type, or of the types in a tuple."""
+    if not isinstance(constant, dict):
+        return [""]
+    ((kind, v),) = constant.items()
+    if kind == "tuple":
+        return [name for item in v for name in _names(item)]
+    return [v if kind == "type" else ""]
 
 
 class _Leaving:

@@ -91,6 +91,7 @@ class Verbs(Builtins):
             if name in ("and", "or"):
                 raise NotOnnx("a truth of tensors")
             return self.call_op(name, [a, b], {})
+        self.expect_calm(known, [a, b], {})
         examples = (known(example(a, 0), example(b, 0)), known(example(a, 1), example(b, 1)))
         if self.is_int(a) and self.is_int(b) and name == "pow" and isinstance(b, Held):
             if any(isinstance(e, float) for e in examples):  # 2 ** -a is 1 or a float
@@ -141,8 +142,9 @@ class Verbs(Builtins):
                 moved = self.replayed(view, places)
                 if moved.value.dtype == places.value.dtype:  # else a cast, which moves nothing
                     places = moved
-            values = self.call_op("to", [new, base.value.dtype], {})
-            self.write(base, self.call_op("put", [base, places, values], {}))
+            with self.calmly():
+                values = self.call_op("to", [new, base.value.dtype], {})
+                self.write(base, self.call_op("put", [base, places, values], {}))
             return target
         dtype = target.value.dtype
         made = self.g.cast(new.value, dtype)
@@ -176,6 +178,7 @@ class Verbs(Builtins):
     def truth(self, v: Any) -> Any:
         """Whether Python takes a value for true: a bool, or a number of the graph."""
         if isinstance(v, Held):
+            self.expect_calm(bool, [v], {})
             unlike = (True, False)  # of a tensor: each example goes another way
             truth = (bool(v.examples[0]), bool(v.examples[1])) if v.is_number else unlike
             made = v.value if v.is_number else self.g.reshape(v.value, [])

@@ -11,8 +11,9 @@ Examples go along (`values.py`): each op runs on them, which gives its results' 
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import weft
@@ -31,7 +32,8 @@ from weft.onnx.examples import (
 )
 from weft.onnx.graph import Model, Value
 from weft.onnx.memory import MAYBE_VIEWS, Aliases, is_unsure, lose, parts, sharing
-from weft.onnx.program import Instr, parse
+from weft.onnx.program import Instr, Kinds, parse
+from weft.onnx.raising import raised
 from weft.onnx.records import apply, bind, form_of, records, writes
 from weft.onnx.values import (
     UNBOUND,
@@ -69,6 +71,7 @@ class Frame:
         self.number, self.registers, self.constants = number, registers, constants
         self.names, self.data = data["names"], data
         self.place = 0
+        self.caught: Kinds = ()
 
     @property
     def is_ours(self) -> bool:
@@ -102,7 +105,8 @@ class Walk(Verbs):
         self.journals: list[Journal] = []
         self.aliases = Aliases()
         self.earlier: list[Held] = []  # what turns before have appended to lists
-        self.catching = 0  # how many bodies of a try with an except it is in
+        self.free: set[tuple[int, int]] = set()  # the two examples of each free size
+        self.calm = 0  # how many calls it is in whose errors are looked at as a whole
         self.turns: list[int] = []  # at how many frames loops began whose bodies are walked
 
     @property
@@ -259,7 +263,8 @@ class Walk(Verbs):
 
     def replayed(self, view: View, base: Held) -> Held:
         """The view of another tensor."""
-        made = self.call_op(view.name, [base, *view.args], view.words)
+        with self.calmly():
+            made = self.call_op(view.name, [base, *view.args], view.words)
         out: Held = made[view.output] if isinstance(made, (tuple, list)) else made
         return out
 
@@ -283,7 +288,7 @@ class Walk(Verbs):
         """Walks a block. What follows a branch that may leave the block is walked as a part of
         it."""
         for k, i in enumerate(instrs):
-            self.frames[-1].place = i.place
+            self.frames[-1].place, self.frames[-1].caught = i.place, i.caught
             try:
                 if i.verb == "if" and i.escapes:
                     return self.leaving(i, instrs[k + 1 :])
@@ -375,11 +380,35 @@ class Walk(Verbs):
 
     def expect_not_caught(self) -> None:
         """Refuses a check that can be left out only where nobody catches what it raises."""
-        if self.catching:
+        if any(frame.caught for frame in self.frames):
             raise NotOnnx(
                 "an exception under a condition that only a run knows, within a try with except",
                 "write a branch in place of the exception",
             )
+
+    def expect_calm(
+        self, function: Callable[..., Any], args: Sequence[Any], words: dict[str, Any]
+    ) -> None:
+        """Refuses a call that raises in some runs what a handler around it catches."""
+        # weft's own handlers choose another way to the same result
+        kinds = tuple(kind for f in self.frames if not f.is_ours for kind in f.caught)
+        if self.calm or not kinds:
+            return
+        if (error := raised(function, args, words, kinds, self.free)) is not None:
+            raise NotOnnx(
+                f"what raises {type(error).__name__} with other sizes or values than the "
+                f"example's, within a try with except: {error}",
+                "write a branch in place of the exception",
+            )
+
+    @contextlib.contextmanager
+    def calmly(self) -> Iterator[None]:
+        """Within it, calls are parts of one that has been looked at."""
+        self.calm += 1
+        try:
+            yield
+        finally:
+            self.calm -= 1
 
     def do_if(self, i: Instr) -> End | None:
         truth = self.condition(i.operands[0])
@@ -410,19 +439,6 @@ class Walk(Verbs):
     def do_for(self, i: Instr) -> End | None:
         return loops.for_loop(self, i)
 
-    def do_try(self, i: Instr) -> End | None:
-        """Nothing raises in a graph: the body, what follows without an exception, the end."""
-        body, other, final, *handlers = i.regions
-        self.catching += bool(handlers)
-        try:
-            end = self.body(body)
-        finally:
-            self.catching -= bool(handlers)
-        if end is None:
-            end = self.body(other)
-        last = self.body(final)
-        return last or end
-
     # ---- ops
 
     def call_op(self, name: str, args: list[Any], words: dict[str, Any]) -> Any:
@@ -437,6 +453,7 @@ class Walk(Verbs):
         if writes(name) and args and isinstance(args[0], Held) and not args[0].is_number:
             return self.write(args[0], self.call_op(name[:-1], args, words))
         function, public = _function(name)
+        self.expect_calm(function, args, words)
         given = [*args, *words.values()]
         result = self.example_of(function, args, words, 0)
         many = isinstance(result, (tuple, list))
