@@ -113,6 +113,27 @@ def test_what_raises_nothing_passes(name: str) -> None:
     agrees(reads_a_key, export(reads_a_key, (R(4, 2),)), [(R(4, 2),)])
 
 
+def raises_another(x: Any) -> Any:
+    try:
+        return x[1] * 2
+    except IndexError as error:
+        raise ValueError("too few rows") from error
+
+
+def catches_the_other(x: Any) -> Any:
+    try:
+        return raises_another(x)
+    except ValueError:
+        return x.sum(0)
+
+
+def test_handlers_that_raise() -> None:
+    """They catch nothing, but where another handler catches what they raise."""
+    agrees(raises_another, export(raises_another, (R(4, 2),), **FREE), [(R(2, 2),), (R(5, 2),)])
+    with pytest.raises(NotOnnx, match="raises_another.* within a try with except"):
+        export(catches_the_other, (R(4, 2),), **FREE)
+
+
 def returns_out_of_it(x: Any) -> Any:
     y = x
     try:

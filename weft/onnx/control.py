@@ -91,7 +91,7 @@ class Way:
 def _walk_way(walk: Walk, block: Sequence[Instr]) -> Way:
     before = [list(f.registers) for f in walk.frames]
     frame = walk.frames[-1]
-    place, caught = frame.place, frame.caught
+    place, caught, again = frame.place, frame.caught, frame.again
     journal = Journal()
     walk.journals.append(journal)
     try:
@@ -103,7 +103,7 @@ def _walk_way(walk: Walk, block: Sequence[Instr]) -> Way:
         walk.journals.pop()
         for frame, registers in zip(walk.frames, before):
             frame.registers = registers
-        frame.place, frame.caught = place, caught
+        frame.place, frame.caught, frame.again = place, caught, again
 
 
 def branch(walk: Walk, truth: Held, first: Sequence[Instr], second: Sequence[Instr]) -> End | None:

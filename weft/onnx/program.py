@@ -22,7 +22,7 @@ class Instr:
         op: the operator, of `binary` and its like.
         place: the offset that the package's lines know.
         escapes: of `if`: a way of it may leave the block around it.
-        caught: what handlers around it catch.
+        caught, again: what handlers around it catch, and what such do that raise at their end.
         known: of `known`: what the register gets; of `turns`: the values that are left.
     """
 
@@ -37,6 +37,7 @@ class Instr:
     regions: list[list[Instr]] = field(default_factory=list)
     escapes: bool = False
     caught: Kinds = ()
+    again: Kinds = ()
     known: Any = None
 
 
@@ -123,16 +124,24 @@ def _tried(i: Instr, constants: Sequence[Any], fresh: Callable[[], int]) -> list
     """A try where nothing raises (Note [Handlers] in raising.py): its body, what follows without an
     exception, the end; that one before each way out of the others too."""
     body, other, final, *handlers = i.regions
-    _guard(body, _kinds(handlers, constants))
+    pairs = list(zip(handlers[::2], handlers[1::2]))
+    raising = [any(one.verb in ("raise", "reraise") for one in done) and not _returns(done)
+               for _, done in pairs]  # fmt: skip
+    caught, again = (
+        _kinds([test for (test, _), r in zip(pairs, raising) if r is wanted], constants)
+        for wanted in (False, True)
+    )
+    _guard(body, caught, again)
     whole = [*body, *other]
     return [*(_ending(whole, final, fresh) if final else whole), *final]
 
 
-def _guard(block: Sequence[Instr], kinds: Kinds) -> None:
+def _guard(block: Sequence[Instr], caught: Kinds, again: Kinds) -> None:
     for i in block:
-        i.caught += kinds
+        i.caught += caught
+        i.again += again
         for region in i.regions:
-            _guard(region, kinds)
+            _guard(region, caught, again)
 
 
 def _ending(
@@ -154,10 +163,10 @@ def _ending(
     return out
 
 
-def _kinds(handlers: Sequence[list[Instr]], constants: Sequence[Any]) -> Kinds:
-    """What the handlers of a try catch: of each its test and its body."""
+def _kinds(tests: Sequence[list[Instr]], constants: Sequence[Any]) -> Kinds:
+    """What handlers catch, by their tests."""
     out: list[type[BaseException]] = []
-    for test in handlers[::2]:
+    for test in tests:
         at = [i.operands[0] for i in test if i.verb == "match"]
         names = _names(constants[~at[-1]]) if at and at[-1] < 0 else None
         for name in names or [""]:

@@ -72,6 +72,7 @@ class Frame:
         self.names, self.data = data["names"], data
         self.place = 0
         self.caught: Kinds = ()
+        self.again: Kinds = ()
 
     @property
     def is_ours(self) -> bool:
@@ -288,7 +289,8 @@ class Walk(Verbs):
         """Walks a block. What follows a branch that may leave the block is walked as a part of
         it."""
         for k, i in enumerate(instrs):
-            self.frames[-1].place, self.frames[-1].caught = i.place, i.caught
+            frame = self.frames[-1]
+            frame.place, frame.caught, frame.again = i.place, i.caught, i.again
             try:
                 if i.verb == "if" and i.escapes:
                     return self.leaving(i, instrs[k + 1 :])
@@ -394,6 +396,7 @@ class Walk(Verbs):
         kinds = tuple(kind for f in self.frames if not f.is_ours for kind in f.caught)
         if self.calm or not kinds:
             return
+        kinds += tuple(kind for f in self.frames for kind in f.again)  # as another one
         if (error := raised(function, args, words, kinds, self.free)) is not None:
             raise NotOnnx(
                 f"what raises {type(error).__name__} with other sizes or values than the "
