@@ -71,6 +71,11 @@ def letter(name: str, real: str, complex: str, dtype: Any) -> str:
     return (complex if dtype.kind == "c" else real) + name
 
 
+def _floating(A: Any) -> Any:
+    """A, of integers in float64, as NumPy's functions take them."""
+    return A.astype("float64") if A.dtype.kind in "biu" else A
+
+
 def columns(A: Any) -> Any:
     """A copy of the matrices of A whose columns lie behind each other; transposed, as NumPy sees
     it."""
@@ -106,7 +111,7 @@ def factor_cholesky(A: Any) -> tuple[Any, Any]:
     """
     import numpy as np
 
-    *batch, n, _ = A.shape
+    A, (*batch, n, _) = _floating(A), A.shape
     # in columns the memory is Aᵀ, the conjugate of A, whose upper factor's transpose is A's lower
     L, info = np.tril(A), np.zeros(batch, "int32")
     if L.size:
@@ -120,7 +125,7 @@ def inverse(A: Any) -> tuple[Any, Any]:
     """`getrf` and `getri`: inverses, the first zero pivot or 0; nan where there is none."""
     import numpy as np
 
-    *batch, n, _ = A.shape
+    A, (*batch, n, _) = _floating(A), A.shape
     X, info = np.array(A, order="C", copy=True), np.zeros(batch, "int32")
     pivots, work = np.zeros((*batch, n), "int32"), np.zeros(64 * n, A.dtype)
     if X.size:
