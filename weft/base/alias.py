@@ -94,7 +94,8 @@ HOUSE = {
     "weft.utils._pytree": "nodes specs text",
     "weft.utils.tensorboard": "graphs",
     "weft.utils.data": "channel collate failure fetch parallel worker worker_info",
-    "weft.vision.transforms": "_functional_colors _functional_kinds arguments base chance conversion fixed geometry policies",
+    "weft.vision.transforms": """_functional_colors _functional_kinds arguments base chance
+        conversion fixed geometry policies""",
     "weft.vision.transforms.v2": "transform",
 }
 _HOUSE = frozenset(f"{home}.{name}" for home, names in HOUSE.items() for name in names.split())
