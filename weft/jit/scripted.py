@@ -222,6 +222,10 @@ class RecursiveScriptModule(ScriptModule):
     """What `script` makes of a Module: parameters, buffers and modules are the same ones.
 
     It has the items of the Module: `scripted[0]` of a `Sequential`.
+
+    >>> scripted = weft.jit.script(weft.nn.Sequential(weft.nn.Linear(2, 3)))
+    >>> type(scripted).__name__, len(scripted)
+    ('RecursiveScriptModule', 1)
     """
 
     def __bool__(self) -> bool:

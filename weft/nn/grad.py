@@ -45,7 +45,11 @@ def conv1d_input(
     input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: _Ints = 1,
     padding: _Ints = 0, dilation: _Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of `conv1d` with respect to its input, of `input_size`."""
+    """The gradient of `conv1d` with respect to its input [N, C, L], of `input_size`.
+
+    >>> conv1d_input((1, 1, 4), weft.ones(1, 1, 3), weft.ones(1, 1, 2)).shape
+    torch.Size([1, 1, 4])
+    """
     of = _like(grad_output, input_size)
     return _backward(1, 0, grad_output, of, weight, stride, padding, dilation, groups)
 
@@ -54,7 +58,11 @@ def conv1d_weight(
     input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: _Ints = 1,
     padding: _Ints = 0, dilation: _Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of `conv1d` with respect to its weight, of `weight_size`."""
+    """The gradient of `conv1d` with respect to its weight [O, C / groups, k].
+
+    >>> conv1d_weight(weft.ones(1, 1, 4), (1, 1, 3), weft.ones(1, 1, 2)).shape
+    torch.Size([1, 1, 3])
+    """
     of = _like(grad_output, weight_size)
     return _backward(1, 1, grad_output, input, of, stride, padding, dilation, groups)
 
@@ -63,7 +71,11 @@ def conv2d_input(
     input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: _Ints = 1,
     padding: _Ints = 0, dilation: _Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of `conv2d` with respect to its input, of `input_size`."""
+    """The gradient of `conv2d` with respect to its input [N, C, H, W], of `input_size`.
+
+    >>> conv2d_input((1, 1, 4, 4), weft.ones(1, 1, 3, 3), weft.ones(1, 1, 2, 2)).shape
+    torch.Size([1, 1, 4, 4])
+    """
     of = _like(grad_output, input_size)
     return _backward(2, 0, grad_output, of, weight, stride, padding, dilation, groups)
 
@@ -72,7 +84,11 @@ def conv2d_weight(
     input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: _Ints = 1,
     padding: _Ints = 0, dilation: _Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of `conv2d` with respect to its weight, of `weight_size`."""
+    """The gradient of `conv2d` with respect to its weight [O, C / groups, k, k].
+
+    >>> conv2d_weight(weft.ones(1, 1, 4, 4), (1, 1, 3, 3), weft.ones(1, 1, 2, 2)).shape
+    torch.Size([1, 1, 3, 3])
+    """
     of = _like(grad_output, weight_size)
     return _backward(2, 1, grad_output, input, of, stride, padding, dilation, groups)
 
@@ -81,7 +97,11 @@ def conv3d_input(
     input_size: Sequence[int], weight: Tensor, grad_output: Tensor, stride: _Ints = 1,
     padding: _Ints = 0, dilation: _Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of `conv3d` with respect to its input, of `input_size`."""
+    """The gradient of `conv3d` with respect to its input [N, C, D, H, W], of `input_size`.
+
+    >>> conv3d_input((1, 1, 4, 4, 4), weft.ones(1, 1, 3, 3, 3), weft.ones(1, 1, 2, 2, 2)).shape
+    torch.Size([1, 1, 4, 4, 4])
+    """
     of = _like(grad_output, input_size)
     return _backward(3, 0, grad_output, of, weight, stride, padding, dilation, groups)
 
@@ -90,7 +110,10 @@ def conv3d_weight(
     input: Tensor, weight_size: Sequence[int], grad_output: Tensor, stride: _Ints = 1,
     padding: _Ints = 0, dilation: _Ints = 1, groups: int = 1,
 ) -> Tensor:  # fmt: skip
-    """The gradient of `conv3d` with respect to its weight, of `weight_size`."""
+    """The gradient of `conv3d` with respect to its weight [O, C / groups, k, k, k].
+
+    >>> conv3d_weight(weft.ones(1, 1, 4, 4, 4), (1, 1, 3, 3, 3), weft.ones(1, 1, 2, 2, 2)).shape
+    torch.Size([1, 1, 3, 3, 3])
+    """
     of = _like(grad_output, weight_size)
     return _backward(3, 1, grad_output, input, of, stride, padding, dilation, groups)
-

@@ -48,7 +48,12 @@ def get_pretty_env_info() -> str:
 
 
 def main() -> None:
-    """Prints them."""
+    """Prints them.
+
+    >>> main()  # doctest: +ELLIPSIS
+    Collecting environment information...
+    ...
+    """
     print("Collecting environment information...")
     print(get_pretty_env_info())
 

@@ -19,7 +19,11 @@ __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_le
 
 
 class CausalVariant(IntEnum):
-    """Which corner of the mask the diagonal goes through, where it is no square."""
+    """Which corner of the mask the diagonal goes through, where it is no square.
+
+    >>> CausalVariant.LOWER_RIGHT.name
+    'LOWER_RIGHT'
+    """
 
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
@@ -119,5 +123,9 @@ def causal_lower_right(*size: int) -> CausalBias:
 
     Args:
         size: how many queries, how many keys.
+
+    >>> causal_lower_right(2, 3)
+    tensor([[ True,  True, False],
+            [ True,  True,  True]])
     """
     return _made("causal_lower_right", CausalVariant.LOWER_RIGHT, size)

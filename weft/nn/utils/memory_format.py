@@ -35,5 +35,11 @@ def convert_conv2d_weight_memory_format(module: M, memory_format: Any) -> M:
 
 
 def convert_conv3d_weight_memory_format(module: M, memory_format: Any) -> M:
-    """The same of `Conv3d` and `ConvTranspose3d`, with `weft.channels_last_3d`."""
+    """The same of `Conv3d` and `ConvTranspose3d`, with `weft.channels_last_3d`.
+
+    >>> kind = weft.channels_last_3d
+    >>> layer = convert_conv3d_weight_memory_format(weft.nn.Conv3d(8, 4, 3), kind)
+    >>> layer.weight.is_contiguous(memory_format=kind)
+    True
+    """
     return _convert(module, (Conv3d, ConvTranspose3d), memory_format)

@@ -197,7 +197,7 @@ def builder(
         "random ones.\n    progress: whether fetching a file shows how far it is.\n    kwargs: "
         "what the model's class takes, num_classes for one.\n\nIts images are [N, 3, H, W], what "
         "it gives is [N, num_classes].\n\n"
-        f">>> with weft.device('meta'):\n...     model = weft.vision.models.{name}()\n"
+        f">>> with weft.device('meta'):\n...     model = weft.vision.models.{name}().eval()\n"
         ">>> model(weft.empty(1, 3, 224, 224, device='meta')).shape\ntorch.Size([1, 1000])\n"
     )
     _BUILDERS[name], _WEIGHTS[name] = build, weights

@@ -73,7 +73,7 @@ class CNBlockConfig:
 
 
 class ConvNeXt(nn.Module):
-    """Stages of blocks with fewer pixels and more channels from one to the next.
+    """Over images [N, 3, H, W]: stages of blocks, each with fewer pixels and more channels.
 
     Args:
         block_setting: the stages.
@@ -82,6 +82,14 @@ class ConvNeXt(nn.Module):
         num_classes: numbers that come out.
 
     Raises: ValueError without stages, TypeError for what is none.
+
+    >>> from weft.vision.models import ConvNeXt
+    >>> from weft.vision.models.convnext import CNBlockConfig
+    >>> with weft.device("meta"):
+    ...     stages = [CNBlockConfig(8, 16, 1), CNBlockConfig(16, None, 1)]
+    ...     model = ConvNeXt(stages, num_classes=10).eval()
+    >>> model(weft.empty(1, 3, 64, 64, device="meta")).shape
+    torch.Size([1, 10])
     """
 
     def __init__(

@@ -154,7 +154,7 @@ class FusedMBConv(_Residual):
 
 
 class EfficientNet(nn.Module):
-    """Stages of blocks, then one linear layer.
+    """Stages of blocks over images [N, 3, H, W], then one linear layer.
 
     Args:
         inverted_residual_setting: the stages.
@@ -164,6 +164,14 @@ class EfficientNet(nn.Module):
         last_channel: channels of the last convolution; four times as many as before it, if None.
 
     Raises: ValueError without stages, TypeError for what is none.
+
+    >>> from weft.vision.models import EfficientNet
+    >>> from weft.vision.models.efficientnet import MBConvConfig
+    >>> with weft.device("meta"):
+    ...     stages = [MBConvConfig(1, 3, 1, 8, 8, 1, 1.0, 1.0)]
+    ...     model = EfficientNet(stages, 0.2, num_classes=10).eval()
+    >>> model(weft.empty(1, 3, 64, 64, device="meta")).shape
+    torch.Size([1, 10])
     """
 
     def __init__(

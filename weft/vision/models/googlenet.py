@@ -26,7 +26,14 @@ _INCEPTIONS = {
 
 
 class GoogLeNetOutputs(NamedTuple):
-    """What comes out while training: the result, and those of the two heads on the way."""
+    """What comes out while training: the result, and those of the two heads on the way.
+
+    >>> from weft.vision.models import GoogLeNet
+    >>> with weft.device("meta"):
+    ...     model = GoogLeNet(10, init_weights=False)
+    >>> [tuple(out.shape) for out in model(weft.empty(2, 3, 224, 224, device="meta"))]
+    [(2, 10), (2, 10), (2, 10)]
+    """
 
     logits: Tensor
     aux_logits2: Tensor | None
@@ -105,7 +112,7 @@ class InceptionAux(nn.Module):
 
 
 class GoogLeNet(nn.Module):
-    """Inceptions with pools between them, then one linear layer.
+    """Inceptions over images [N, 3, H, W], with pools between them, then one linear layer.
 
     Args:
         num_classes: numbers that come out.
@@ -116,6 +123,12 @@ class GoogLeNet(nn.Module):
         blocks: the classes of convolutions, inceptions and heads.
 
     Raises: ValueError for other than three blocks.
+
+    >>> from weft.vision.models import GoogLeNet
+    >>> with weft.device("meta"):
+    ...     model = GoogLeNet(10, init_weights=False).eval()
+    >>> model(weft.empty(1, 3, 64, 64, device="meta")).shape
+    torch.Size([1, 10])
     """
 
     def __init__(

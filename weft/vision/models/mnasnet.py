@@ -63,7 +63,7 @@ class _InvertedResidual(nn.Module):
 
 
 class MNASNet(nn.Module):
-    """Stages of inverted residuals, then one linear layer.
+    """Stages of inverted residuals over images [N, 3, H, W], then one linear layer.
 
     Args:
         alpha: how many channels there are, of the paper's.
@@ -71,6 +71,12 @@ class MNASNet(nn.Module):
         dropout: before the linear layer.
 
     Raises: ValueError where `alpha` is not positive.
+
+    >>> from weft.vision.models import MNASNet
+    >>> with weft.device("meta"):
+    ...     model = MNASNet(0.5, 10).eval()
+    >>> model(weft.empty(1, 3, 64, 64, device="meta")).shape
+    torch.Size([1, 10])
     """
 
     _version = 2

@@ -106,7 +106,7 @@ class InvertedResidual(nn.Module):
 
 
 class MobileNetV3(nn.Module):
-    """Inverted residuals, then two linear layers.
+    """Inverted residuals over images [N, 3, H, W], then two linear layers.
 
     Args:
         inverted_residual_setting: the blocks.
@@ -114,6 +114,15 @@ class MobileNetV3(nn.Module):
         num_classes: numbers that come out.
 
     Raises: ValueError without blocks, TypeError for what is none.
+
+    >>> from weft.vision.models import MobileNetV3
+    >>> from weft.vision.models.mobilenetv3 import InvertedResidualConfig
+    >>> with weft.device("meta"):
+    ...     model = MobileNetV3(
+    ...         [InvertedResidualConfig(16, 3, 16, 16, False, "RE", 1, 1, 1.0)], 32, 10
+    ...     ).eval()
+    >>> model(weft.empty(1, 3, 64, 64, device="meta")).shape
+    torch.Size([1, 10])
     """
 
     def __init__(

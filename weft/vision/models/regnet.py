@@ -169,13 +169,20 @@ class BlockParams:
 
 
 class RegNet(nn.Module):
-    """Stages of bottlenecks, then one linear layer.
+    """Stages of bottlenecks over images [N, 3, H, W], then one linear layer.
 
     Args:
         block_params: the stages.
         num_classes: numbers that come out.
         stem_width: channels of the first convolution.
         stem_type, block_type: the classes of the first convolution and of the blocks.
+
+    >>> from weft.vision.models import RegNet
+    >>> from weft.vision.models.regnet import BlockParams
+    >>> with weft.device("meta"):
+    ...     model = RegNet(BlockParams.from_init_params(4, 24, 36.0, 2.5, 8), 10).eval()
+    >>> model(weft.empty(1, 3, 64, 64, device="meta")).shape
+    torch.Size([1, 10])
     """
 
     def __init__(

@@ -81,6 +81,12 @@ class ShuffleNetV2(nn.Module):
         num_classes: numbers that come out.
 
     Raises: ValueError for lists of other lengths.
+
+    >>> from weft.vision.models import ShuffleNetV2
+    >>> with weft.device("meta"):
+    ...     model = ShuffleNetV2([1, 1, 1], [8, 16, 32, 64, 128], 10).eval()
+    >>> model(weft.empty(1, 3, 64, 64, device="meta")).shape
+    torch.Size([1, 10])
     """
 
     def __init__(

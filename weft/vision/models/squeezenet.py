@@ -44,7 +44,7 @@ class Fire(nn.Module):
 
 
 class SqueezeNet(nn.Module):
-    """Fires with pools between them, then a convolution whose mean is the result.
+    """Fires over images [N, 3, H, W], with pools between, and the mean of a last convolution.
 
     Args:
         version: "1_0" or "1_1", which pools earlier.
@@ -52,11 +52,15 @@ class SqueezeNet(nn.Module):
         dropout: before the last convolution.
 
     Raises: ValueError for another version.
+
+    >>> from weft.vision.models import SqueezeNet
+    >>> with weft.device("meta"):
+    ...     model = SqueezeNet("1_1", 10).eval()
+    >>> model(weft.empty(1, 3, 64, 64, device="meta")).shape
+    torch.Size([1, 10])
     """
 
-    def __init__(
-        self, version: str = "1_0", num_classes: int = 1000, dropout: float = 0.5
-    ) -> None:
+    def __init__(self, version: str = "1_0", num_classes: int = 1000, dropout: float = 0.5) -> None:
         super().__init__()
         if version not in _VERSIONS:
             raise ValueError(

@@ -186,7 +186,7 @@ class SwinTransformerBlock(nn.Module):
 
 
 class SwinTransformer(nn.Module):
-    """Stages of blocks with a quarter of the pixels from one to the next, then one linear layer.
+    """Over images [N, 3, H, W]: stages, each with a quarter of the pixels, then one linear layer.
 
     Args:
         patch_size: height and width of what is a pixel of the first stage.
@@ -195,6 +195,12 @@ class SwinTransformer(nn.Module):
         window_size: height and width.
         stochastic_depth_prob: of the last block to be left out; less before it.
         num_classes: numbers that come out.
+
+    >>> from weft.vision.models import SwinTransformer
+    >>> with weft.device("meta"):
+    ...     model = SwinTransformer([4, 4], 24, [1, 1], [2, 2], [4, 4], num_classes=10).eval()
+    >>> model(weft.empty(1, 3, 64, 64, device="meta")).shape
+    torch.Size([1, 10])
     """
 
     def __init__(

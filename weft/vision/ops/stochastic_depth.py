@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import weft
 from weft import Tensor, nn
 
 __all__ = ["StochasticDepth", "stochastic_depth"]
@@ -35,7 +34,7 @@ def stochastic_depth(input: Tensor, p: float, mode: str, training: bool = True) 
     if not training or p == 0.0:
         return input
     sizes = [input.shape[0] if mode == "row" else 1] + [1] * (input.ndim - 1)
-    kept = weft.empty(sizes[: input.ndim], dtype=input.dtype).bernoulli_(1.0 - p)
+    kept = input.new_empty(sizes[: input.ndim]).bernoulli_(1.0 - p)
     return input * (kept / (1.0 - p) if p < 1.0 else kept)
 
 

@@ -16,12 +16,23 @@ _Kind = type | Callable[[Any], bool]
 
 
 def is_pure_tensor(inpt: Any) -> bool:
-    """Whether that is a tensor that does not say what it means."""
+    """Whether that is a tensor that does not say what it means.
+
+    >>> from weft.vision import tv_tensors
+    >>> from weft.vision.transforms import v2
+    >>> v2.is_pure_tensor(weft.ones(3)), v2.is_pure_tensor(tv_tensors.Image(weft.ones(3, 4, 4)))
+    (True, False)
+    """
     return isinstance(inpt, Tensor) and not isinstance(inpt, tv_tensors.TVTensor)
 
 
 def check_type(obj: Any, types_or_checks: Sequence[_Kind]) -> bool:
-    """Whether that is of one of the types, or one of the functions says so."""
+    """Whether that is of one of the types, or one of the functions says so.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.check_type(3, (str, int)), v2.check_type(3, (lambda x: x > 5,))
+    (True, False)
+    """
     return any(isinstance(obj, k) if isinstance(k, type) else k(obj) for k in types_or_checks)
 
 
@@ -36,7 +47,12 @@ def has_any(flat_inputs: list[Any], *types_or_checks: _Kind) -> bool:
 
 
 def has_all(flat_inputs: list[Any], *types_or_checks: _Kind) -> bool:
-    """Whether for each of the types there is an input."""
+    """Whether for each of the types there is an input.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.has_all([3, "x"], str, int), v2.has_all([3], str, int)
+    (True, False)
+    """
     return all(has_any(flat_inputs, kind) for kind in types_or_checks)
 
 
@@ -69,5 +85,9 @@ def query_size(flat_inputs: list[Any]) -> tuple[int, int]:
     """Height and width of the images, which all have the same.
 
     Raises: TypeError where there is no image, ValueError where they differ.
+
+    >>> from weft.vision.transforms import v2
+    >>> v2.query_size([weft.zeros(8, 3, 20, 30), "name"])
+    (20, 30)
     """
     return query_chw(flat_inputs)[1:]
