@@ -24,6 +24,7 @@ inline uintptr_t lowest_of_stack() {
 }
 
 inline bool has_stack_left() {
+    // A fact of the thread, the same as long as it lives: fibers take turns on its one stack.
     static thread_local uintptr_t lowest = 0;
     if (!lowest) [[unlikely]]
         lowest = lowest_of_stack();

@@ -17,6 +17,7 @@ from weft._C import Tensor, is_autocast_cache_enabled, is_autocast_cpu_enabled
 from weft.base.modes import AUTOCAST as _ON
 from weft.base.modes import AUTOCAST_HALF as _HALF
 from weft.base.modes import _with_mode
+from weft.base.warn import warn
 
 __all__ = [
     "autocast",
@@ -50,15 +51,9 @@ def _device_of(name: Any, who: str) -> str:
     return name
 
 
-def warned(message: str, category: type[Warning] = UserWarning) -> None:
-    from weft.nn.warn import warn
-
-    warn(message, category)
-
-
 def older(device: str, name: str, arguments: str) -> None:
     """Warns that `torch.DEVICE.amp.NAME` is an older name of `torch.amp.NAME(arguments)`."""
-    warned(
+    warn(
         f"`torch.{device}.amp.{name}(args...)` is deprecated. Please use "
         f"`torch.amp.{name}({arguments})` instead.",
         FutureWarning,
@@ -155,7 +150,7 @@ class autocast:
         self._enabled = bool(enabled)
         self._before: list[tuple[int, bool]] = []
         if self._enabled and self.device != "cpu":
-            warned(
+            warn(
                 "CUDA is not available or torch_xla is imported. Disabling autocast."
                 if self.device == "cuda"
                 else f"User provided device_type of {self.device!r}, but {self.device.upper()} is "
@@ -163,7 +158,7 @@ class autocast:
             )
             self._enabled = False
         elif self._enabled and self.fast_dtype not in (_C.bfloat16, _C.float16):
-            warned(
+            warn(
                 f"In CPU autocast, but the target dtype {self.fast_dtype} is not supported. "
                 "Disabling autocast.\nCPU Autocast only supports dtype of torch.bfloat16, "
                 "torch.float16 currently."

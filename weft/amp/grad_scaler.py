@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 from weft._C import Tensor
-from weft.amp.autocast_mode import warned
+from weft.base.warn import warn
 
 __all__ = ["GradScaler", "OptState"]
 
@@ -55,7 +55,7 @@ class GradScaler:
         self._device = device
         self._enabled = enabled
         if device != "cpu" and enabled:
-            warned(
+            warn(
                 f"torch.{device}.amp.GradScaler is enabled, but {device.upper()} is not available."
                 "  Disabling."
             )

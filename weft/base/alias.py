@@ -77,7 +77,7 @@ HOUSE = {
         functional_norm functional_pool lazy linear loss loss_margin module module_backward
         module_hooks module_state module_tensors module_tree normalization padding
         parameter_containers pooling removable_handle rnn rnn_cells rrelu sdpa shared_structure
-        shuffle transformer upsampling warn""",
+        shuffle transformer upsampling""",
     "weft.nn.parallel": "data",
     "weft.nn.utils": "norms orthogonal skip_init",
     "weft.onnx": """arguments builder builtins control control_text examples export exported

@@ -35,6 +35,7 @@ MOVED = {
     "weft.distributions.transformed": "weft.distributions",
     "weft.linalg.older": "weft",
     "weft.nn.functional_margin": "weft.nn.functional",
+    "weft.nn.warn": "weft.base.warn",
     "weft.special.older": "weft",
 }
 

@@ -16,8 +16,8 @@ import weft
 from weft import _C, Tensor
 from weft._library_ops import op_named
 from weft.base.device import new_on_meta
+from weft.base.warn import warn
 from weft.closing.values import Ref
-from weft.nn.warn import warn
 
 BUILTINS = frozenset(
     {

@@ -11,11 +11,11 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base.warn import warn
 from weft.nn import functional as F
 from weft.nn import init as init_
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
-from weft.nn.warn import warn
 
 
 class _InPlace(Module):

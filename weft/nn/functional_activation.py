@@ -6,7 +6,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
-from weft.nn.warn import warn
+from weft.base.warn import warn
 
 __all__ = [
     "celu", "elu", "glu", "gumbel_softmax", "hardsigmoid", "hardswish", "hardtanh", "leaky_relu",

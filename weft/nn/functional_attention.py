@@ -8,7 +8,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
-from weft.nn.warn import warn
+from weft.base.warn import warn
 
 __all__ = ["multi_head_attention_forward"]
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
-from weft.nn.warn import warn
+from weft.base.warn import warn
 
 
 def _check(p: float) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base.warn import warn
 from weft.nn.functional_pool import adaptive_avg_pool1d, adaptive_avg_pool2d, adaptive_avg_pool3d
-from weft.nn.warn import warn
 
 __all__ = [
     "pad", "unfold", "fold", "interpolate", "upsample", "upsample_nearest", "upsample_bilinear",

@@ -11,7 +11,7 @@ import math
 import weft
 from weft import _C, Tensor
 from weft.base.forms import category
-from weft.nn.warn import warn
+from weft.base.warn import warn
 
 
 def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:

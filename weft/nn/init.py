@@ -18,7 +18,7 @@ import weft
 from weft import Tensor
 from weft.base import checks as _checks
 from weft.base.forms import doc_after as _doc_after
-from weft.nn.warn import warn
+from weft.base.warn import warn
 
 
 def calculate_gain(nonlinearity: str, param: Any = None) -> float:

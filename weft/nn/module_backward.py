@@ -8,7 +8,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.autograd import Function
-from weft.nn.warn import warn
+from weft.base.warn import warn
 
 Grads = tuple[Tensor | None, ...]
 

@@ -14,10 +14,10 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from weft import Tensor
+from weft.base.warn import warn
 from weft.nn.module_backward import BackwardHooks
 from weft.nn.removable_handle import RemovableHandle
 from weft.nn.shared_structure import changes
-from weft.nn.warn import warn
 
 Hook = Callable[..., Any]
 Self = TypeVar("Self", bound="ModuleHooks")

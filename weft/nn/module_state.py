@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft import Tensor
+from weft.base.warn import warn
 from weft.nn.module_hooks import HookTable
 from weft.nn.parameter import Parameter
 from weft.nn.removable_handle import RemovableHandle
-from weft.nn.warn import warn
 
 if TYPE_CHECKING:
     pass

@@ -22,12 +22,12 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base.warn import warn
 from weft.nn import init
 from weft.nn.functional import dropout, linear
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 from weft.nn.utils.rnn import PackedSequence
-from weft.nn.warn import warn
 
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 

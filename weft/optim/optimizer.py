@@ -18,9 +18,9 @@ from weakref import WeakSet
 
 import weft
 from weft import _C, Tensor
+from weft.base.warn import warn
 from weft.nn.module import clear_grad
 from weft.nn.removable_handle import RemovableHandle
-from weft.nn.warn import warn
 
 Group = dict[str, Any]
 Hook = Callable[..., Any]

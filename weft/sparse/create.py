@@ -12,7 +12,7 @@ from weft.base import checks as _checks
 from weft.base.device import expect_cpu
 from weft.base.names import layout as layout_type
 from weft.base.names import sparse_coo, sparse_csr, strided
-from weft.nn.warn import warn
+from weft.base.warn import warn
 from weft.sparse import tensor as st
 from weft.sparse.tensor import Parts, SparseTensor, raw
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import weft
 from weft import Tensor
+from weft.base.warn import warn
 from weft.nn import functional as F
-from weft.nn.warn import warn
 
 __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_left"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import weft
 from weft import _C, Tensor
 from weft.base import checks as _checks
-from weft.nn.warn import warn
+from weft.base.warn import warn
 
 Tensors = Tensor | Iterable[Tensor]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from weft.base.warn import warn
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 from weft.nn.shared_structure import changes
 from weft.nn.utils.norms import norm_except, weighted
-from weft.nn.warn import warn
 
 __all__ = ["remove_weight_norm", "weight_norm"]
 

@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 from weft import Tensor
-from weft.nn.warn import warn
+from weft.base.warn import warn
 from weft.optim.optimizer import Optimizer
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from weft.nn.warn import warn
+from weft.base.warn import warn
 from weft.optim.lr_scheduler.base import LRScheduler, copied, set_rate
 from weft.optim.optimizer import Optimizer
 
