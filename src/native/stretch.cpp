@@ -341,7 +341,7 @@ Onward Place::trace(Host& host, Host::Frame* frame, Raw& result) {
 }
 
 Onward Place::take_up(Host::Frame* frame, Ref<Stretch> made, Raw& result) {
-    made->gain = program::gain_of(made->plan->segment(), made->steps);
+    made->gain = program::gain_of(made->plan->segment());
     stretches_.add(made);
     Tensors tensors(made->inputs.size());
     int32_t differs = -1;

@@ -12,12 +12,18 @@ bool stretches_may_run() {
     return !(mode & kOthers) && !ops::scopes.pack_hooks && !anomaly::on;
 }
 
-int64_t gain_of(const Segment& segment, int32_t steps) {
-    constexpr int64_t kStep = 6, kVisit = 5, kElements = 400;
-    int64_t elements = 0;
+int64_t gain_of(const Segment& segment) {
+    constexpr int64_t kStep = 5, kRun = 10, kRecorded = 12, kRecordedRun = 24, kElements = 400;
+    int64_t gain = 0, elements = 0;
+    bool recorded = false;
+    for (const Step& step : segment.steps) {
+        const bool wants_grad = segment.value(step.first_out).wants_grad;
+        gain += wants_grad ? kRecorded : kStep;
+        recorded |= wants_grad;
+    }
     for (const SegmentValue& v : segment.values)
         if (v.kind == SegmentValue::Kind::Result) elements += v.layout.numel();
-    return kStep * steps - kVisit + elements / kElements;
+    return gain - (recorded ? kRecordedRun : kRun) + elements / kElements;
 }
 
 bool run_plan(DifferentiablePlan& plan, bool draws, const Tensor* inputs, Tensor* outputs) {

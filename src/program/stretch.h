@@ -113,8 +113,10 @@ struct StretchOf {
     }
 };
 
-/// What a run of such a segment is worth, by measurement: some 100 ns a step, and the traffic of values that stay in the cache.
-int64_t gain_of(const Segment& segment, int32_t steps);
+/// What a run of such a segment is worth, in instructions of some 230 of the processor, by count: what the calls, views too,
+/// cost eagerly and in a plan, with their backward where they are recorded; what the run itself costs; and the
+/// traffic of values that stay in the cache.
+int64_t gain_of(const Segment& segment);
 
 /// Runs a plan for a stretch. False: a call of it raised; random numbers that it drew are drawn again.
 bool run_plan(DifferentiablePlan& plan, bool draws, const Tensor* inputs, Tensor* outputs);

@@ -101,7 +101,7 @@ Onward Place::trace(Frame* frame, PyObject*& result) {
 
 Onward Place::take_up(Frame* frame, Ref<Stretch> made, PyObject*& result) {
     made->reach = reach ? reach->number : 0;
-    made->gain = program::gain_of(made->plan->segment(), made->steps);
+    made->gain = program::gain_of(made->plan->segment());
     made->backend = reach ? reach->backend : Object();
     if (made->mode & kDeferMode) {
         for (const Ref<Stretch>& s : stretches_.all()) sizes_vary_ |= made->is_of_other_sizes(*s);
