@@ -6,6 +6,8 @@ import pytest
 from fuzz_saved import Fuzzer, fuzz
 from python_programs import saved
 
+import weft
+from weft.closing.program import package_of
 from weft.export import NotExportable
 
 
@@ -114,3 +116,36 @@ def test_what_is_worked_out_in_a_try():
         return i, k, n
 
     assert saved(program)(2) == program(2) == (3, 1, True)
+
+
+def test_turns_that_a_first_go_at_a_loop_refuses():
+    """What was reached by it was left in the package, half written: an AttributeError."""
+
+    def one_of(k, x):
+        weight = weft.ones(3) * k
+        return getattr(x, ("relu", "exp")[k])() + weight
+
+    def program(x):
+        for k in range(2):
+            x = one_of(k, x)
+        return x
+
+    run = saved(program)
+    assert run(weft.ones(3)).tolist() == program(weft.ones(3)).tolist()
+
+
+def test_what_a_refused_go_at_a_loop_referred_to_is_not_saved():
+    lost, kept = weft.ones(3), weft.zeros(3)
+
+    def one_of(k, x):
+        y = x + lost if k else x + kept
+        return getattr(y, ("relu", "exp")[k])()
+
+    def program(x):
+        for k in range(1):
+            x = one_of(k, x)
+        return x
+
+    package = package_of({"forward": program})
+    assert [t.tolist() for t in package.tensors.values()] == [[0.0, 0.0, 0.0]]
+    assert len(package.functions) == 2

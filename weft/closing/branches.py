@@ -203,17 +203,11 @@ class Branches(Specials):
         items = self.known_items(value)
         if items is not None and self.is_written_out(instr, value, items):
             return self.unrolled(instr, items)
-        before, length, count = dict(self.env), len(self.writer.out), len(self.returned)
-        loops = list(self.loops)
-        try:
-            return self.looped(instr, value, items is not None and len(items) <= _MOST_TURNS)
-        except NotExportable:
-            if items is None or len(items) > _MOST_TURNS:
-                raise
-            self.env = before
-            self.loops = loops
-            del self.writer.out[length:], self.returned[count:]
-            return self.unrolled(instr, items)
+        if items is None or len(items) > _MOST_TURNS:
+            return self.looped(instr, value, may_unroll=False)
+        with contextlib.suppress(NotExportable), self.undone():
+            return self.looped(instr, value, may_unroll=True)
+        return self.unrolled(instr, items)
 
     def is_written_out(self, instr: Instr, value: Abstract, items: list[Abstract]) -> bool:
         """Whether the turns of a loop are written out: where its values can be in no register, or

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Set
@@ -116,6 +118,24 @@ class Frame:
     def line(self, offset: int) -> int:
         """The line of an instruction; the function's where there is none."""
         return self.lines.get(offset) or self.target.code.co_firstlineno
+
+    @contextlib.contextmanager
+    def undone(self) -> Iterator[None]:
+        """If what is within it is refused, all that is known and written is as it was before: the
+        functions that it reached too, which may be half written, and what they alone refer to."""
+        held = [self, self.writer, self.closer, self.closer.package, *self.loops]
+        attributes = [(one, name, part) for one in held for name, part in attributes_of(one)]
+        parts = [part for _, _, part in attributes]
+        parts += [part for closure, shared in self.closures for part in (closure.captured, shared)]
+        before = [(part, copy.copy(part)) for part in parts if isinstance(part, (list, dict, set))]
+        try:
+            yield
+        except NotExportable:
+            for one, name, part in attributes:
+                setattr(one, name, part)
+            for part, content in before:
+                refill(part, content)
+            raise
 
     # ---- values
 
@@ -451,6 +471,19 @@ class Frame:
         with self.writer.region() as made:
             reached = self.body(instructions)
         return made, reached
+
+
+def attributes_of(one: Any) -> list[tuple[str, Any]]:
+    """The attributes of an object."""
+    if dataclasses.is_dataclass(one):
+        return [(field.name, getattr(one, field.name)) for field in dataclasses.fields(one)]
+    return list(vars(one).items())
+
+
+def refill(part: Any, content: Any) -> None:
+    """Gives a list, dict or set, which others may hold too, the content that it had."""
+    part.clear()
+    (part.extend if isinstance(part, list) else part.update)(content)
 
 
 def plain(value: Abstract) -> Any:
