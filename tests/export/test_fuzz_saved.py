@@ -149,3 +149,46 @@ def test_what_a_refused_go_at_a_loop_referred_to_is_not_saved():
     package = package_of({"forward": program})
     assert [t.tolist() for t in package.tensors.values()] == [[0.0, 0.0, 0.0]]
     assert len(package.functions) == 2
+
+
+def test_a_loop_left_where_its_else_raises():
+    """What the else had assigned was taken for what is behind the loop; a temporary of it, refused
+    by the verifier."""
+
+    def going(xs):
+        k = 1
+        for x in xs:
+            if x:
+                break
+        else:
+            k = 5
+            raise ValueError(k)
+        return k
+
+    def written_out(xs):
+        k = 1
+        for f in (len, sum):
+            if f(xs):
+                break
+        else:
+            k = (xs, 2)
+            raise ValueError(k)
+        return k
+
+    def turning(xs):
+        k = 1
+        while len(xs) < 3:
+            if xs:
+                break
+            xs.append(0)
+            xs.extend([0, 0])
+        else:
+            k = (xs, 5)
+            raise ValueError(k)
+        return k
+
+    for f in (going, written_out, turning):
+        run = saved(f)
+        assert run([0, 2]) == f([0, 2]) == 1
+        with pytest.raises(ValueError, match="5|2"):
+            run([])

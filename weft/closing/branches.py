@@ -162,7 +162,7 @@ class Branches(Specials):
                 env[register] = lost
             elif not self.is_temporary(register):
                 env.pop(register, None)
-        self.env = env
+        self.env = dict(env)
         with self.writer.region() as made:
             reached = self.body(other)
             if reached and loop.breaks:
@@ -170,6 +170,8 @@ class Branches(Specials):
                     if not self.is_temporary(register):
                         self.materialise(register)
                         self.env.pop(register, None)
+        if not reached:  # but by `break`, from where `env` holds
+            self.env = env
         return made, reached or loop.breaks
 
     def verb_while(self, instr: Instr) -> bool | None:
@@ -270,7 +272,7 @@ class Branches(Specials):
                 env[register] = lost
             elif not self.is_temporary(register):
                 env.pop(register, None)
-        self.env = env
+        self.env = dict(env)
         with self.writer.region() as second:
             reached = self.turns(instr, items, lengths, number + 1)
             if reached:
@@ -278,6 +280,8 @@ class Branches(Specials):
                     if not self.is_temporary(register):
                         self.materialise(register)
                         self.env.pop(register, None)
+        if not reached:
+            self.env = env
         one = self.writer.constant((None,))
         self.emit("for", (self.writer.register(),), (one,), None, (first, second))
         return reached or loop.breaks
