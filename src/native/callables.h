@@ -29,12 +29,21 @@ struct Given {
     int64_t words() const { return names ? static_cast<int64_t>(names->size()) : 0; }
 };
 
+/// What a method of tensors that is no op comes to, for who writes calls down.
+enum class Comes : uint8_t {
+    Values,  ///< anything
+    Layout,  ///< what dtype, sizes and strides say
+    Same,    ///< a new tensor of the same memory, outside of the graph of gradients
+    Self,    ///< the tensor itself, of which gradients alone are told something
+};
+
 struct Builtin {
     std::string_view name;
     int8_t least, most;                 ///< how many by place; -1: any
     std::string_view words;             ///< names that it takes, with spaces around each; "*": any
     Thing (*run)(Host&, const Given&);  ///< null: an op of a library, Context::library runs it
     bool method = false;                ///< its first argument stands before the name
+    Comes to = Comes::Values;
 };
 const Builtin* builtin_named(std::string_view name);
 /// A call of one, with its arguments checked.
@@ -48,6 +57,8 @@ const Builtin* text_method_named(std::string_view name);
 /// Those that any kind has, ops left out.
 std::vector<std::string_view> method_names();
 std::vector<std::string_view> text_method_names();
+/// The methods of tensors, ops left out.
+std::vector<const Builtin*> tensor_methods();
 
 Thing make_named(const Class& of, const Given& given);
 /// The number that a text is, as float() reads it.

@@ -388,20 +388,21 @@ constexpr OfKind kMethods[] = {
     {Kind::DType, {"to_complex", 1, 1, "", dtype_to_complex, true}},
     {Kind::Tensor, {"item", 1, 1, "", tensor_item, true}},
     {Kind::Tensor, {"tolist", 1, 1, "", tensor_list, true}},
-    {Kind::Tensor, {"size", 1, 2, " dim axis ", tensor_size, true}},
-    {Kind::Tensor, {"stride", 1, 2, " dim axis ", tensor_stride, true}},
-    {Kind::Tensor, {"dim", 1, 1, "", tensor_dim, true}},
-    {Kind::Tensor, {"ndimension", 1, 1, "", tensor_dim, true}},
-    {Kind::Tensor, {"numel", 1, 1, "", tensor_numel, true}},
-    {Kind::Tensor, {"nelement", 1, 1, "", tensor_numel, true}},
-    {Kind::Tensor, {"is_contiguous", 1, 1, "", tensor_is_contiguous, true}},
-    {Kind::Tensor, {"detach", 1, 1, "", tensor_detach, true}},
-    {Kind::Tensor, {"detach_", 1, 1, "", tensor_detach_, true}},
+    {Kind::Tensor, {"size", 1, 2, " dim axis ", tensor_size, true, Comes::Layout}},
+    {Kind::Tensor, {"stride", 1, 2, " dim axis ", tensor_stride, true, Comes::Layout}},
+    {Kind::Tensor, {"dim", 1, 1, "", tensor_dim, true, Comes::Layout}},
+    {Kind::Tensor, {"ndimension", 1, 1, "", tensor_dim, true, Comes::Layout}},
+    {Kind::Tensor, {"numel", 1, 1, "", tensor_numel, true, Comes::Layout}},
+    {Kind::Tensor, {"nelement", 1, 1, "", tensor_numel, true, Comes::Layout}},
+    {Kind::Tensor, {"is_contiguous", 1, 1, "", tensor_is_contiguous, true, Comes::Layout}},
+    {Kind::Tensor, {"detach", 1, 1, "", tensor_detach, true, Comes::Same}},
+    {Kind::Tensor, {"detach_", 1, 1, "", tensor_detach_, true, Comes::Self}},
     {Kind::Tensor, {"storage_offset", 1, 1, "", tensor_offset, true}},
-    {Kind::Tensor, {"element_size", 1, 1, "", tensor_element_size, true}},
-    {Kind::Tensor, {"is_floating_point", 1, 1, "", tensor_is_floating_point, true}},
-    {Kind::Tensor, {"is_complex", 1, 1, "", tensor_is_complex, true}},
-    {Kind::Tensor, {"requires_grad_", 1, 2, " requires_grad ", tensor_requires_grad_, true}},
+    {Kind::Tensor, {"element_size", 1, 1, "", tensor_element_size, true, Comes::Layout}},
+    {Kind::Tensor, {"is_floating_point", 1, 1, "", tensor_is_floating_point, true, Comes::Layout}},
+    {Kind::Tensor, {"is_complex", 1, 1, "", tensor_is_complex, true, Comes::Layout}},
+    {Kind::Tensor,
+     {"requires_grad_", 1, 2, " requires_grad ", tensor_requires_grad_, true, Comes::Self}},
 };
 /// What a frozenset has not.
 constexpr std::string_view kChangesSets =
@@ -431,6 +432,13 @@ std::vector<std::string_view> method_names() {
     std::vector<std::string_view> out = text_method_names();
     for (const OfKind& m : kMethods) out.push_back(m.method.name);
     out.push_back(kDictUpdate.name);
+    return out;
+}
+
+std::vector<const Builtin*> tensor_methods() {
+    std::vector<const Builtin*> out;
+    for (const OfKind& m : kMethods)
+        if (m.kind == Kind::Tensor) out.push_back(&m.method);
     return out;
 }
 

@@ -17,10 +17,6 @@ bool is_among(std::string_view name, std::string_view names) {
     return names.find(" " + std::string(name) + " ") != std::string_view::npos;
 }
 
-/// Methods of tensors, beside ops, that tell of layouts; and itself outside of the graph, which is a step.
-constexpr std::string_view kLayoutMethods =
-    " size stride dim ndimension numel nelement is_contiguous element_size is_floating_point "
-    "is_complex detach ";
 /// Methods of containers that change nothing, those that compare what is in them, and those that change what was made
 /// here.
 constexpr std::string_view kReaders = " items keys values get copy ";
@@ -146,7 +142,8 @@ Thing TraceHost::call_method(Raw self, const std::string& name, const Given& giv
     auto with = [&] { return Given{all.data(), given.n + 1, given.names}; };
     const Builtin* method = method_named(self, name);
     if (self.is_tensor()) {
-        if (method && !is_among(name, kLayoutMethods)) throw Refused{"a method of a tensor"};
+        if (method && method->to != Comes::Layout && method->to != Comes::Same)
+            throw Refused{"a method of a tensor"};
         add(used(given, false));
         if (method) return own_result(run_builtin(host_, *method, with()));
         const Ops* ops = host_.context().package().ops("Tensor." + name);

@@ -132,7 +132,6 @@ void register_copy_ops(Table& t) {
         .memory_format(Formats::Self)
         .batch(Batch::Body)
         .method_only()
-        .onnx("Identity(self)")
         .samples({"f(T(2, 3))"});
     reshaping_copy(t, "_unsafe_view(Tensor self, int[] size) -> Tensor")
         .doc("The elements copied into another shape: reshape where no view does.")

@@ -377,7 +377,6 @@ void register_sizes(Table& t) {
         .batch(Batch::Body)
         .doc("All elements in one dimension; a view where the memory allows it.\n\n"
              ">>> weft.zeros(2, 3).ravel().shape\ntorch.Size([6])")
-        .onnx("Reshape(self, cast([-1], int64))")
         .samples({"f(T(2, 3))", "f(T())", "f(T(0, 3))"});
     t.add("view_as(Tensor self, Tensor other) -> Tensor")
         .body([](Call& c) { c.set(view(c.in[0], Dims(c.in[1].shape()))); })
@@ -400,7 +399,6 @@ void register_sizes(Table& t) {
              "tensor([[0, 1],\n"
              "        [2, 3]])")
         .method_only()
-        .onnx("Reshape(self, shape(other))")
         .samples({"f(T(2, 3), T(3, 2))"});
     view_op(
         t, "expand(Tensor self, int[] size, *, bool implicit=False) -> Tensor",

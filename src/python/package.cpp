@@ -225,6 +225,18 @@ PyObject* package_known_methods(PyObject*, PyObject*) {
     });
 }
 
+/// tensor_methods(): those of tensors, and what each comes to.
+PyObject* package_tensor_methods(PyObject*, PyObject*) {
+    return guarded([&] {
+        constexpr const char* kNames[] = {"values", "layout", "same", "self"};
+        Object out = Object::take(PyDict_New());
+        for (const native::Builtin* m : native::tensor_methods())
+            checked(PyDict_SetItem(out.get(), py_str(std::string(m->name)).get(),
+                                   py_str(kNames[static_cast<size_t>(m->to)]).get()));
+        return out.release();
+    });
+}
+
 PyMethodDef package_methods[] = {
     {"call", package_call, METH_VARARGS,
      "call(entry, args, kwargs): calls an entry with values of Python's."},
@@ -234,6 +246,9 @@ PyMethodDef package_methods[] = {
      "places(): where parts of it run as plans, how often, and why they end."},
     {"methods", package_known_methods, METH_NOARGS | METH_STATIC,
      "methods(): the names of methods that values of programs have, ops left out."},
+    {"tensor_methods", package_tensor_methods, METH_NOARGS | METH_STATIC,
+     "tensor_methods(): of methods of tensors that are no ops, whether they come to what values "
+     "say, to what layouts say, to a tensor of the same memory or to the tensor itself."},
     {"set_field", package_set_field, METH_VARARGS, "set_field(object, name, value): writes it."},
     {}};
 PyGetSetDef package_getset[] = {

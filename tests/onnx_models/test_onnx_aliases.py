@@ -11,11 +11,13 @@ pytest.importorskip("onnx")
 onnxruntime = pytest.importorskip("onnxruntime")
 
 from alias_programs import program  # noqa: E402
+from op_samples import CASES, Inputs, ours  # noqa: E402
 from test_onnx_models import agrees  # noqa: E402
 
 import weft  # noqa: E402
 from weft import nn  # noqa: E402
 from weft.onnx import NotOnnx, export  # noqa: E402
+from weft.onnx.records import form_of, records  # noqa: E402
 
 T = weft.tensor
 SEEDS = [*range(150), 293, 1465, 3178, 3693]
@@ -344,3 +346,57 @@ def test_a_write_to_a_tensor_of_the_program_is_refused(write: Callable[..., Any]
     """The graph has no state: the first run was right, the second had forgotten it."""
     with pytest.raises(NotOnnx, match="which the next run would see"):
         weft.onnx.export(Counting(write), (weft.ones(2),))
+
+
+class Reversed(Inputs):
+    """The same numbers in memory in the opposite order of dimensions."""
+
+    def _tensor(self, values: Any, dtype: str) -> Any:
+        t = super()._tensor(values, dtype)
+        dims = [*range(t.ndim)][::-1]
+        return t.permute(dims).contiguous().permute(dims)
+
+
+def shares(inputs: Inputs, record: dict[str, Any], sample: str) -> list[bool]:
+    """Whether each result has the memory of the first operand."""
+    given: list[Any] = []
+
+    def f(*args: Any, **words: Any) -> Any:
+        given.append(args[0])
+        return ours(record)(*args, **words)
+
+    made = inputs.run(f, sample)
+    where = given[0].untyped_storage().data_ptr()
+    return [t.untyped_storage().data_ptr() == where for t in made if t.numel()]
+
+
+def test_forms_say_what_is_a_view_in_some_strides() -> None:
+    found = set()
+    for name, sample in CASES:
+        record = records()[name]
+        if record["view"] or not record["composite"] or "f(T(" not in sample:
+            continue
+        try:
+            there = shares(Reversed(weft, "float64", sample), record, sample)
+        except RuntimeError:  # what gives a view or nothing
+            continue
+        if shares(Inputs(weft, "float64", sample), record, sample) != there:
+            found.add(name)
+    said = {name for name, r in records().items() if (form := form_of(r)) and form.may_view}
+    assert found == said
+
+
+class Layouts(nn.Module):
+    def forward(self, x):
+        y = x.t() if x.sum() > 0 else x * 1
+        return y if y.is_contiguous() else y + 1
+
+
+def test_what_strides_say_is_not_taken_from_the_example() -> None:
+    x = weft.ones(2, 2)
+    told = lambda x: x * (x.stride(0) + x.dim() + x.element_size() + x.is_contiguous())  # noqa: E731
+    agrees(told, export(told, (x,)).model_proto, [(x,)])
+    with pytest.raises(NotOnnx, match=r"stride\(\) of a tensor that only a run knows"):
+        export(told, (x,), dynamic_shapes={"x": {1: "n"}})
+    with pytest.raises(NotOnnx, match=r"is_contiguous\(\) of a tensor that only a run knows"):
+        export(Layouts(), (x,))

@@ -72,6 +72,9 @@ _FUNCTIONS: dict[int, str] = {
 }
 #: The names of the methods that values of programs have beside ops.
 METHODS = frozenset(_C._Package.methods())
+#: The methods of tensors that are no ops, and what each comes to (native/callables.h): what
+#: "values" say, what the "layout" says, a tensor of the "same" memory, or it "self".
+OF_TENSORS: dict[str, str] = _C._Package.tensor_methods()
 # What does something, or says what holds when the program runs.
 _OF_THE_RUN = {
     "get_default_dtype", "is_autocast_cpu_enabled", "is_grad_enabled", "print", "tensor", "warn",

@@ -40,12 +40,27 @@ def _view(g: Builder, self: Value, size: Any) -> Value:
     return _reshape(g, self, size)
 
 
-@form("reshape", free=_asked)
+@form("reshape", free=_asked, may_view=True)
 def _reshape(g: Builder, self: Value, shape: Any) -> Value:
     return g.reshape(self, listed(shape))
 
 
-@form("flatten")
+@form("reshape_as", may_view=True)
+def _reshape_as(g: Builder, self: Value, other: Value) -> Value:
+    return g.op("Reshape", self, g.shape(other))
+
+
+@form("ravel", may_view=True)
+def _ravel(g: Builder, self: Value) -> Value:
+    return g.reshape(self, [-1])
+
+
+@form("contiguous", may_view=True)
+def _contiguous(g: Builder, self: Value) -> Value:
+    return g.op("Identity", self)
+
+
+@form("flatten", may_view=True)
 def _flatten(g: Builder, self: Value, start_dim: Any, end_dim: Any) -> Value:
     rank = self.rank
     if not rank:

@@ -148,12 +148,8 @@ def same_strides(a: Examples, b: Examples) -> bool:
     )  # fmt: skip
 
 
-# Ops that give a view where the strides let them, and a copy where not.
-MAYBE_VIEWS = frozenset({"reshape", "reshape_as", "flatten", "ravel", "contiguous"})
-
-
 def is_unsure(base: Held, first: weft.Tensor, second: weft.Tensor) -> bool:
-    """Whether the strides of a run say if these results of `MAYBE_VIEWS` are a view."""
+    """Whether the strides of a run say if these results of an op are a view (`Form.may_view`)."""
     views = [base in sharing(r, k, [base]) for k, r in enumerate((first, second))]
     return base.loose or views[0] != views[1] or not views[0] and None in (base.value.sizes or ())
 
@@ -168,6 +164,11 @@ def sharing(result: weft.Tensor, k: int, given: Sequence[Any]) -> list[Held]:
         if isinstance(v, Held) and not v.is_number
         and v.examples[k].untyped_storage().data_ptr() == where
     ]  # fmt: skip
+
+
+def is_itself(base: Held, first: weft.Tensor, second: weft.Tensor) -> bool:
+    """Whether an op gives the tensor that it is given, as `to` does in the same dtype."""
+    return first is base.examples[0] and second is base.examples[1]
 
 
 def rewritten(old: Examples, new: Examples) -> Examples:

@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import weft
+from weft.closing.known import OF_TENSORS
 from weft.onnx.builder import Builder
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.graph import Model, Value
-from weft.onnx.memory import Aliases, is_unsure
+from weft.onnx.memory import Aliases
 from weft.onnx.program import Instr
 from weft.onnx.values import (
     Callee,
@@ -45,19 +46,6 @@ _PLAIN_ATTRS = frozenset(
         "grad_fn",
     }
 )
-_ASKED = frozenset(
-    {
-        "dim",
-        "ndimension",
-        "is_floating_point",
-        "is_complex",
-        "element_size",
-        "is_contiguous",
-        "is_signed",
-    }
-)
-_SAME = frozenset({"detach", "requires_grad_", "cpu", "alias"})
-
 
 class Methods:
     """The part of `Walk` that knows what values have."""
@@ -425,19 +413,29 @@ class Methods:
                 if isinstance(made, int)
                 else self.number(made, (x.examples[0].numel(), x.examples[1].numel()))
             )
-        if name in _ASKED:
-            return getattr(x.examples[0], name)(*args)
-        if name in _SAME:
-            return x
-        if name == "contiguous":
-            return self.contiguous(x)
         if name == "item":
             return self.item(x)
         if name == "tolist":
             return self.tolist(x)
         if name == "__len__":
             return self.size(x, 0)
+        match OF_TENSORS.get(name):
+            case "layout":
+                return self.of_layout(x, name, args, words)
+            case "same" | "self":
+                return x
         return self.call_op(name, [x, *args], words)
+
+    def of_layout(self, x: Held, name: str, args: list[Any], words: dict[str, Any]) -> Any:
+        """What a method tells of dtype, sizes and strides, if all runs have the same."""
+        laid = list(x.examples)
+        if x.loose:  # two layouts of any tensor
+            laid += [e.contiguous() for e in x.examples]
+            laid += [weft.stack([e, e], -1).select(-1, 0) for e in x.examples]
+        told = [getattr(e, name)(*args, **words) for e in laid]
+        if any(one != told[0] for one in told):
+            raise NeedsKnown(f"{name}() of a tensor")
+        return told[0]
 
     def number_method(self, x: Held, name: str) -> Any:
         """A method of a number."""
@@ -462,18 +460,6 @@ class Methods:
         if kind is not bool and first == second and first >= 0:
             second = kind(self.model.apart(first))
         return self.number(self.g.reshape(x.value, []), (first, second))
-
-    def contiguous(self, x: Held) -> Held:
-        """x.contiguous(): a copy if it is not."""
-        results = [e.contiguous() for e in x.examples]
-        unsure = is_unsure(x, *results)
-        if results[0] is x.examples[0] and not unsure:
-            return x
-        made: Held = self.call_op("clone", [x], {})
-        out = Held(made.value, (results[0].clone(), results[1].clone()))
-        if unsure:
-            self.aliases.add(out, x)
-        return out
 
     def tolist(self, x: Held) -> Any:
         """x.tolist(), of a tensor whose sizes are known."""

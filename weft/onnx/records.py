@@ -42,24 +42,27 @@ class Form:
             that follow from numbers are found by other numbers.
         ones: dimensions of the first operand that are taken for the size 1 that they have in the
             first example, where they are free: the nodes raise in a run where one has another.
+        may_view: the result is a view of the first operand, or it itself, where its strides allow
+            that, else a copy.
     """
 
     write: Callable[..., Any]
     free: Dims | None = None
     ones: Dims | None = None
+    may_view: bool = False
 
 
 _FORMS: dict[str, Form] = {}
 
 
 def form(
-    *names: str, free: Dims | None = None, ones: Dims | None = None
+    *names: str, free: Dims | None = None, ones: Dims | None = None, may_view: bool = False
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Says that a function makes the nodes of records (`Form`)."""
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for name in names:
-            _FORMS[name] = Form(function, free, ones)
+            _FORMS[name] = Form(function, free, ones, may_view)
         return function
 
     return register

@@ -31,7 +31,7 @@ from weft.onnx.examples import (
     with_ones,
 )
 from weft.onnx.graph import Model, Value
-from weft.onnx.memory import MAYBE_VIEWS, Aliases, is_unsure, lose, parts, sharing
+from weft.onnx.memory import Aliases, is_itself, is_unsure, lose, parts, sharing
 from weft.onnx.program import Instr, Kinds, parse
 from weft.onnx.raising import raised
 from weft.onnx.records import apply, bind, form_of, records, writes
@@ -488,8 +488,11 @@ class Walk(Verbs):
         for k, (value, e) in enumerate(zip(made if many else [made], expected)):
             out = Held(value, e.examples, None, loose)
             base, bases = args[0] if args else None, sharing(first[k], 0, given)
-            strided = base if public in MAYBE_VIEWS and isinstance(base, Held) else None
+            strided = base if kind and kind.may_view and isinstance(base, Held) else None
             unsure = strided is not None and is_unsure(strided, first[k], second[k])
+            if base in bases and not unsure and is_itself(base, first[k], second[k]):
+                outs.append(base)
+                continue
             if isinstance(base, Held) and base in bases and not unsure:
                 out.view = View(base, base.value, name, args[1:], words, k, self.refresh)
             else:
