@@ -347,7 +347,10 @@ private:
         const auto& [kind, value] = c.map()[0];
         if (kind == "tuple" || kind == "list" || kind == "set" || kind == "frozenset" ||
             kind == "size") {
-            for (const Json& item : as_list(value, kind)) constant(item);
+            for (const Json& item : as_list(value, kind)) {
+                expect(kind != "size" || item.is(Json::Kind::Int), "integers of a size", "others");
+                constant(item);
+            }
         } else if (kind == "dict") {
             for (const Json& pair : as_list(value, kind)) {
                 expect(as_list(pair, "an item").size() == 2, "a key and a value", "others");

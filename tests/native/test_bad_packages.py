@@ -67,6 +67,7 @@ CHANGES = {
     "functions that are none": section("functions", 3),
     "a function that is none": section("functions", [3]),
     "an entry of no function": section("entries", {"f": 99}),
+    "a size of texts": constant({"size": ["a"]}),
     "an entry below zero": section("entries", {"f": -1}),
     "no entries": section("entries", {}),
     "an op of a newer weft": section("ops", {"tanh": 2}),

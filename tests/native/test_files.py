@@ -5,6 +5,7 @@ import json
 import os
 import struct
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -147,13 +148,62 @@ def test_a_file_may_be_replaced_while_it_is_used(lib, tmp_path):
     assert weft.equal(own.run("forward", x), forward(x))
 
 
+@dataclass
+class Point:
+    x: int
+    y: float = 0.5
+
+
+SIZE, GROUP = weft.Size((3, 2)), frozenset({2, "a"})
+NAMES = {2: "two", 3.5: (None, 1j)}
+
+
+def constants(x, more=(slice(None, 2), {1, 2}, range(3), [2.5], ...)):
+    """Constants of every kind, beside objects."""
+    n = x.size(0)
+    told = [n in GROUP, NAMES[n], SIZE[n - 1], more[n - 2], 1j * n, SIZE.numel()]
+    point = Point(n)
+    point.x += 1
+    told.append(f"{point.y:.{n}f} {sorted(more[1])} {GROUP | {n}}")
+    try:
+        told.append(SIZE[n + 5])
+    except (IndexError, KeyError) as error:
+        told.append(str(error))
+    with weft.no_grad():
+        y = forward(x.reshape(SIZE).to(weft.float64)[..., :n].T.float())
+    return y, told, point
+
+
+def spectrum(x):
+    return weft.fft.rfft(x)
+
+
+KINDS = """builtin complex dict dtype ellipsis float frozenset function library list mode object op
+range record set size slice tensor tuple type""".split()
+
+
+def kinds(told):
+    """The kinds of constants in JSON."""
+    if isinstance(told, dict):
+        ((kind, inside),) = told.items()
+        return {kind} if kind == "record" else {kind} | kinds(inside)
+    return set().union(*map(kinds, told)) if isinstance(told, list) else set()
+
+
 def test_changed_files_are_refused_or_run(compiled, tmp_path):
     module = Counter()
     files = [
+        saved(tmp_path / "d.weft", {"forward": constants, "spectrum": spectrum}),
         saved(tmp_path / "a.weft", {"forward": forward}),
         saved(tmp_path / "b.weft", {"forward": loop, "tree": tree}),
         saved(tmp_path / "c.weft", {"forward": module.step, "scale": module.scale}, module),
     ]
+    found = set()
+    for path in files:
+        with safetensors.safe_open(path, "pt") as file:
+            for one in json.loads(file.metadata()["weft"])["functions"]:
+                found |= kinds([*one["constants"], *one["defaults"].values()])
+    assert sorted(found) == KINDS
     fuzzer = compiled(HERE / "fuzz_files.cpp")
     count = int(os.environ.get("WEFT_FUZZ_FILES", "1000"))
     command = [fuzzer, count, 1, tmp_path, *files]
