@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from weft.onnx.builder import Builder
 from weft.onnx.errors import NotOnnx
 from weft.onnx.forms_shape import listed
 from weft.onnx.graph import Value
-from weft.onnx.records import form, needs
+from weft.onnx.records import form, needs, weft_result_type
 from weft.onnx.values import Repeated, bare
 
 
@@ -222,7 +222,24 @@ def _scaled(g: Builder, x: Value, weight: Value | None, bias: Value | None) -> V
     return x if bias is None else x + g.reshape(bias, shape)
 
 
-@form("layer_norm")
+def _norm(name: str) -> Callable[[Callable[..., Value]], Callable[..., Value]]:
+    """The form of a normalization, in the widest dtype of its tensors: weights and statistics may
+    be wider than what they scale."""
+
+    def register(write: Callable[..., Value]) -> Callable[..., Value]:
+        @form(name)
+        def widened(g: Builder, **params: Any) -> Value:
+            given = {n: v for n, v in params.items() if isinstance(v, Value)}
+            into = weft_result_type(list(given.values()))
+            cast = {n: g.cast(v, into) for n, v in given.items()}
+            return g.cast(write(g, **{**params, **cast}), g.result.dtype)
+
+        return write
+
+    return register
+
+
+@_norm("layer_norm")
 def _layer_norm(
     g: Builder, input: Value, normalized_shape: Any, weight: Any, bias: Any, eps: Any
 ) -> Value:
@@ -231,11 +248,11 @@ def _layer_norm(
     return g.op("LayerNormalization", input, scale, bias, axis=-len(shape), epsilon=float(eps))
 
 
-@form("rms_norm")
+@_norm("rms_norm")
 def _rms_norm(g: Builder, input: Value, normalized_shape: Any, weight: Any, eps: Any) -> Value:
-    eps = weft.finfo(input.dtype).eps if eps is None else needs(eps, "eps")
+    eps = weft.finfo(g.result.dtype).eps if eps is None else needs(eps, "eps")
     shape = listed(normalized_shape)
-    if g.opset >= 23:
+    if g.opset >= 23 and 0 not in shape:  # ONNX Runtime refuses rows of nothing
         scale = weight if weight is not None else g.full(shape, 1, input.dtype)
         return g.op("RMSNormalization", input, scale, axis=-len(shape), epsilon=float(eps))
     dims = list(range(-len(shape), 0))
@@ -244,7 +261,7 @@ def _rms_norm(g: Builder, input: Value, normalized_shape: Any, weight: Any, eps:
     return out if weight is None else out * weight
 
 
-@form("group_norm")
+@_norm("group_norm")
 def _group_norm(
     g: Builder, input: Value, num_groups: Any, weight: Any, bias: Any, eps: Any, cudnn_enabled: Any
 ) -> Value:
@@ -262,7 +279,7 @@ def _by_statistics(
     return _scaled(g, (x - mean) / g.op("Sqrt", var + float(eps)), weight, bias)
 
 
-@form("batch_norm")
+@_norm("batch_norm")
 def _batch_norm(
     g: Builder,
     input: Value,
@@ -292,7 +309,7 @@ def _batch_norm(
     )
 
 
-@form("instance_norm")
+@_norm("instance_norm")
 def _instance_norm(
     g: Builder,
     input: Value,
@@ -333,13 +350,10 @@ def _attention(
     if needs(dropout_p, "dropout_p"):
         raise NotOnnx("attention with dropout", "call eval() first")
     causal, gqa = needs(is_causal, "is_causal"), needs(enable_gqa, "enable_gqa")
-    heads = query.rank == 4 and key.rank == 4 and value.rank == 4
-    # ONNX Runtime's Attention refuses tensors without rows
-    heads &= not any(0 in (v.sizes or ()) for v in (query, key, value))
-    if g.opset >= 23 and heads and (gqa or query.sizes is not None and key.sizes is not None
-                                    and query.sizes[1] == key.sizes[1]):  # fmt: skip
+    if g.opset >= 23 and _is_of_heads(query, key, value, gqa):
         factor = None if scale is None else float(needs(scale, "scale"))
-        return g.op("Attention", query, key, value, attn_mask, is_causal=int(causal), scale=factor)
+        mask = _whole_mask(g, attn_mask, query, key)
+        return g.op("Attention", query, key, value, mask, is_causal=int(causal), scale=factor)
     if gqa:
         key, value = (_repeated_heads(g, v, query) for v in (key, value))
     width = g.size(query, -1)
@@ -353,22 +367,42 @@ def _attention(
     else:
         query = query * scale
     scores = g.op("MatMul", query, g.swap(key, -2, -1))
-    hidden = None
     if causal:
         columns = g.arange(g.size(key, -2))
         hidden = columns > g.unsqueeze(g.arange(g.size(query, -2)), [1])
+        scores = g.op("Where", hidden, -math.inf, scores)
     elif attn_mask is not None and attn_mask.dtype == weft.bool:
-        hidden = g.op("Not", attn_mask)
+        scores = g.op("Where", attn_mask, scores, -math.inf)
     elif attn_mask is not None:
         scores = scores + g.cast(attn_mask, query.dtype)
-    if hidden is None:
-        return g.op("MatMul", g.op("Softmax", scores, axis=-1), value)
-    scores = g.op("Where", hidden, -math.inf, scores)
     weights = g.op("Softmax", scores, axis=-1)
-    if not causal:  # a row of which nothing may be seen is 0
-        all_hidden = g.op("ReduceMin", g.cast(hidden, weft.int32), g.ints([-1]), keepdims=1)
-        weights = g.op("Where", g.truth(all_hidden), 0, weights)
+    if attn_mask is not None:  # a row of which nothing may be seen is 0
+        most = g.op("ReduceMax", scores, g.ints([-1]), keepdims=1)
+        weights = g.op("Where", g.op("Equal", most, -math.inf), 0, weights)
     return g.op("MatMul", weights, value)
+
+
+def _is_of_heads(query: Value, key: Value, value: Value, gqa: bool) -> bool:
+    """Whether the operator Attention takes them: [batch, heads, rows, width], of which none is
+    broadcast, and ONNX Runtime refuses tensors without rows."""
+    sizes = [v.sizes for v in (query, key, value)]
+    if any(n is None or len(n) != 4 or 0 in n for n in sizes):
+        return False
+    (q, k, v) = (n or () for n in sizes)
+    return q[0] == k[0] == v[0] and k[1] == v[1] and (gqa or q[1] == k[1])
+
+
+def _whole_mask(g: Builder, mask: Value | None, query: Value, key: Value) -> Value | None:
+    """A mask of as many rows and columns as the scores have, which ONNX Runtime's Attention does
+    not broadcast to."""
+    if mask is None:
+        return None
+    assert mask.sizes is not None and query.sizes is not None and key.sizes is not None
+    rows = query.sizes[-2], key.sizes[-2]
+    if mask.sizes[-2:] == rows and None not in rows:
+        return mask
+    full = g.ints([g.size(query, -2), g.size(key, -2)])
+    return g.op("Expand", mask, full, sizes=(*mask.sizes[:-2], *rows))
 
 
 def _repeated_heads(g: Builder, x: Value, query: Value) -> Value:
