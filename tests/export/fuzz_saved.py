@@ -9,6 +9,7 @@ by plan, and so does libweft's host without plans. What is refused when it is sa
 prints the first mismatches with minimal functions.
 """
 
+import collections
 import io
 import re
 import signal
@@ -386,6 +387,8 @@ def plain(value):
         return "dict", [(plain(k), plain(v)) for k, v in value.items()]
     if isinstance(value, (list, tuple)):
         return type(value).__name__, [plain(one) for one in value]
+    if isinstance(value, collections.deque):  # a record, as a result of a loaded program
+        return "deque", plain({"items": list(value), "maxlen": value.maxlen})
     if hasattr(value, "__dict__"):
         return type(value).__name__, plain(vars(value))
     return type(value).__name__, repr(value)

@@ -192,3 +192,25 @@ def test_a_loop_left_where_its_else_raises():
         assert run([0, 2]) == f([0, 2]) == 1
         with pytest.raises(ValueError, match="5|2"):
             run([])
+
+
+def test_temporaries_of_an_else_are_its_own():
+    """A list that was made in it was taken for one of the same temporary behind the loop, and the
+    verifier refused what it was made of."""
+
+    def program(i, xs):
+        for _ in xs:
+            break
+        else:
+            (i for _ in [0, 0])
+        while [*xs, i]:
+            break
+        for f in (len, sum):
+            if f(xs):
+                break
+        else:
+            (i for _ in [0, 0])
+        return [*xs, i]
+
+    for xs in ([], [1]):
+        assert saved(program)(2, xs) == program(2, xs)

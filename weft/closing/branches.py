@@ -155,6 +155,14 @@ class Branches(Specials):
         self.expect_not_read(*(n for n in loop.assigned if isinstance(n, str) and n not in before))
         return made
 
+    def forget(self, registers: set[Register]) -> None:
+        """At the end of one of two ways: what it assigned, registers hold behind it, but for
+        temporaries, which are its own."""
+        for register in registers:
+            if not self.is_temporary(register):
+                self.materialise(register)
+            self.env.pop(register, None)
+
     def after_loop(self, env: Env, loop: Loop, other: Body) -> tuple[Body, bool]:
         """The `else` of a loop; what is known behind it."""
         for register in loop.assigned:
@@ -166,10 +174,7 @@ class Branches(Specials):
         with self.writer.region() as made:
             reached = self.body(other)
             if reached and loop.breaks:
-                for register in assigned_in([other]):
-                    if not self.is_temporary(register):
-                        self.materialise(register)
-                        self.env.pop(register, None)
+                self.forget(assigned_in([other]))
         if not reached:  # but by `break`, from where `env` holds
             self.env = env
         return made, reached or loop.breaks
@@ -276,10 +281,7 @@ class Branches(Specials):
         with self.writer.region() as second:
             reached = self.turns(instr, items, lengths, number + 1)
             if reached:
-                for register in loop.assigned | assigned_in([instr.regions[1]]):
-                    if not self.is_temporary(register):
-                        self.materialise(register)
-                        self.env.pop(register, None)
+                self.forget(loop.assigned | assigned_in([instr.regions[1]]))
         if not reached:
             self.env = env
         one = self.writer.constant((None,))
