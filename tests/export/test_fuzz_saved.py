@@ -1,5 +1,7 @@
 """A short run of the fuzzer of saved programs, and what it found."""
 
+import collections
+
 import fuzz_frontend
 import fuzz_saved
 import pytest
@@ -214,3 +216,15 @@ def test_temporaries_of_an_else_are_its_own():
 
     for xs in ([], [1]):
         assert saved(program)(2, xs) == program(2, xs)
+
+
+def test_named_tuples_and_sizes_show_what_they_are_beside_classes_that_show_themselves():
+    """They were shown as tuples, where any class of the program had a `__repr__`."""
+
+    def program(i, x):
+        q = collections.deque([i])
+        row = fuzz_saved.Row(i, q)
+        return str(row), f"{[row]} {row!r}", repr(x.shape), str(q)
+
+    x = weft.ones(2, 3)
+    assert saved(program)(1, x) == program(1, x)

@@ -156,7 +156,10 @@ def compared_fields(kind: type) -> list[str] | None:
 
 
 def shown_fields(kind: type) -> list[str] | None:
-    """The fields that a dataclass shows; None where its objects are shown as others are."""
+    """The fields that a dataclass or named tuple shows; None where objects are shown as others
+    are."""
+    if not dataclasses.is_dataclass(kind):
+        return fields_of(kind) or None
     of = maker_of(kind, "__repr__")
     return None if of is object else [f.name for f in dataclasses.fields(of) if f.repr]
 

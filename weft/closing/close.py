@@ -19,7 +19,6 @@ values stay what they are, and so does recursion.
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import inspect
 import typing
 from types import CodeType, FunctionType
@@ -181,9 +180,10 @@ class State:
         return [(kind, names) for kind, names in found if names is not UNSAID]
 
     def that_show(self) -> list[type]:
-        """The dataclasses whose objects show their fields, by no method of the user's."""
+        """The dataclasses and named tuples whose objects show their fields, by no method of the
+        user's."""
         self._shows = True
-        kinds = filter(dataclasses.is_dataclass, self.records.values())
+        kinds = self.records.values()
         return [
             k for k in kinds if not method_of_class(k, "__repr__") and shown_fields(k) is not None
         ]

@@ -236,6 +236,8 @@ def repr_of_items(value: Any) -> str:
         return "{" + ", ".join(shown) + "}" if shown else "set()"
     if isinstance(value, frozenset):
         return "frozenset({" + ", ".join(shown) + "})" if shown else "frozenset()"
+    if isinstance(value, weft.Size):
+        return "torch.Size([" + ", ".join(shown) + "])"
     if len(shown) == 1:
         return "(" + shown[0] + ",)"
     return "(" + ", ".join(shown) + ")"

@@ -368,12 +368,14 @@ class Records(Calls):
         return self.first_of([(value, name, []) for name in names], by_fields)
 
     def fields_shown(self, kind: type, value: Abstract) -> Abstract:
-        """The text that dataclasses make, of fields that say themselves what they are."""
+        """The text that dataclasses and named tuples make, of fields that say themselves what they
+        are."""
         parts: list[Abstract] = []
         for name in shown_fields(kind) or ():
             parts.append(Static(f"{', ' if parts else ''}{name}="))
             parts.append(self.call_function(library.text_of, [self.attribute(value, name)], {}))
-        parts = [Static(f"{kind.__qualname__}("), *parts, Static(")")]
+        name = kind.__name__ if issubclass(kind, tuple) else kind.__qualname__
+        parts = [Static(f"{name}("), *parts, Static(")")]
         return Dynamic(self.made("join", tuple(map(self.operand, parts))))
 
     def shown(self, value: Abstract, convert: str) -> Abstract | None:
