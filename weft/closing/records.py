@@ -354,7 +354,11 @@ class Records(Calls):
             kinds = Static(tuple(map(known.as_constant, _HOLDERS)))
             return self.case(
                 [value],
-                lambda one: self.operand(self.of_run("isinstance", [one, kinds])),
+                lambda one: self.made(
+                    "compare",
+                    (self.operand(self.of_run("type", [one])), self.operand(kinds)),
+                    "in",
+                ),
                 lambda one: self.call_function(library.repr_of_items, [one], {}),
                 lambda: self.of_run(otherwise, args),
             )
