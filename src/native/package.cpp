@@ -248,13 +248,16 @@ private:
         const size_t names_in = written.find('\n', second + 1) - second;
         expect(lines_in < 2 || lines_in * names_in < size_t{1} << 29, "functions of a usual size",
                text(lines_in, " lines"));
+        program::Facts facts{.scopes_pass = true};  // they are modes
+        for (const Json& one : list(json, "constants", "a function")) {
+            f.constants.push_back(constant(one));
+            facts.is_true.push_back(one.is(Json::Kind::Bool) && one.as_bool());
+        }
         try {
-            f.source = program::parse(written);
+            f.source = program::parse(written, facts);
         } catch (const weft::Error& e) {
             throw weft::Error(ErrorKind::Value, text("[package: ", where_, "] ", e.what()));
         }
-        for (const Json& one : list(json, "constants", "a function"))
-            f.constants.push_back(constant(one));
         expect(static_cast<size_t>(f.source.consts) == f.constants.size(),
                text(f.source.consts, " constants"), std::to_string(f.constants.size()));
         names(json, f);

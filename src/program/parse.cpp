@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "program/text.h"
-#include "program/verify.h"
 
 namespace weft::program {
 namespace {
@@ -15,14 +14,14 @@ class Parser {
 public:
     explicit Parser(std::string_view text) : rest_(text) {}
 
-    Function run() {
+    Function run(const Facts& facts) {
         header();
         Words words = line();
         expect(words.size() == 1 && words[0] == "{", "a body", words);
         f_.body = block(words);
         expect(words.size() == 1, "the end of the body", words);
         expect(line().empty(), "nothing after the body", {});
-        verify(f_);
+        verify(f_, facts);
         return std::move(f_);
     }
 
@@ -179,6 +178,6 @@ private:
 
 }  // namespace
 
-Function parse(std::string_view text) { return Parser(text).run(); }
+Function parse(std::string_view text, const Facts& facts) { return Parser(text).run(facts); }
 
 }  // namespace weft::program

@@ -23,6 +23,7 @@
 #include <functional>
 
 #include "program/function.h"
+#include "program/verify.h"
 
 namespace weft::program {
 
@@ -31,6 +32,6 @@ using Remark = std::function<std::string(const Instruction&)>;
 
 std::string to_text(const Function& function, const Remark& remark = {});
 /// What `to_text` wrote; checked as `verify` does. Throws a ValueError with the line that it does not understand.
-Function parse(std::string_view text);
+Function parse(std::string_view text, const Facts& facts = {});
 
 }  // namespace weft::program

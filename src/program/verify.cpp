@@ -105,7 +105,7 @@ private:
 
 class Verifier {
 public:
-    explicit Verifier(const Function& f) : f_(f) {}
+    Verifier(const Function& f, const Facts& facts) : f_(f), facts_(facts) {}
 
     void run() {
         size_t named = 0;
@@ -119,6 +119,7 @@ public:
                "own cells among the cells");
         Written written(f_.registers.size());
         region(f_.body, written);
+        expect(!written.is_reached(), "return or raise at the end of every way through");
     }
 
 private:
@@ -244,10 +245,33 @@ private:
         return breaks;
     }
 
+    /// Whether the last that a region writes to a register is True.
+    bool is_always_true(const Region& instructions, int32_t reg) const {
+        bool is = false;
+        for (const Instruction& i : instructions) {
+            if (!writes(i, reg)) continue;
+            const int32_t from = i.verb == Verb::Move ? i.operands[0] : 0;
+            is = from < 0 && static_cast<size_t>(~from) < facts_.is_true.size() &&
+                 facts_.is_true[static_cast<size_t>(~from)];
+        }
+        return is;
+    }
+    static bool writes(const Instruction& i, int32_t reg) {
+        auto has = [&](const std::vector<int32_t>& all) {
+            return std::ranges::count(all, reg) > 0;
+        };
+        return has(i.outs) || (i.verb == Verb::Try && has(i.numbers)) ||
+               std::ranges::any_of(i.regions, [&](const Region& inside) {
+                   return std::ranges::any_of(inside,
+                                              [&](const auto& one) { return writes(one, reg); });
+               });
+    }
+
     void loop_while(const Instruction& i, Written& written) {
         region(i.regions[0], written);
         read(i.outs[0], written);
         const Written breaks = body_of_loop(i.regions[1], written);
+        if (is_always_true(i.regions[0], i.outs[0])) written.stop();
         region(i.regions[2], written);
         written.meet(breaks);
     }
@@ -260,11 +284,11 @@ private:
         written.meet(breaks);
     }
 
-    /// `with`: its exceptions may end in it.
+    /// `with`: its exceptions may end in it, if who runs it has such.
     void guarded(const Instruction& i, Written& written) {
         const Written before = written;
         region(i.regions[0], written);
-        written.meet(before);
+        if (!facts_.scopes_pass) written.meet(before);
     }
 
     void attempt(const Instruction& i, Written& written) {
@@ -289,6 +313,7 @@ private:
     }
 
     const Function& f_;
+    const Facts& facts_;
     int32_t named_ = 0;
     const Instruction* at_ = nullptr;
     std::vector<Written> loops_;
@@ -297,6 +322,6 @@ private:
 
 }  // namespace
 
-void verify(const Function& function) { Verifier(function).run(); }
+void verify(const Function& function, const Facts& facts) { Verifier(function, facts).run(); }
 
 }  // namespace weft::program

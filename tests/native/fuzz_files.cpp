@@ -60,7 +60,25 @@ size_t token(const std::string& text) {
     return at;
 }
 
+/// Where a line of a program ends, from somewhere on; npos: nowhere.
+size_t line_end(const std::string& text, size_t from) { return text.find("\\n", from); }
+
+/// A whole line of a program goes, comes twice or moves: whatever it closed, returned or wrote.
+void change_lines(std::string& text) {
+    const size_t a = line_end(text, below(text.size())), b = line_end(text, a + 2);
+    if (a == text.npos || b == text.npos) return;
+    const std::string line = text.substr(a, b - a);
+    const size_t how = below(4);
+    if (how > 0) text.erase(a, b - a);
+    if (how == 1) return;
+    size_t to = how == 2 ? line_end(text, below(text.size())) : a;
+    for (size_t k = how == 2 ? 0 : 1 + below(4); k && to != text.npos; --k)
+        to = line_end(text, to + 2);  // a few lines on
+    if (to != text.npos) text.insert(to, line);
+}
+
 void change_text(std::string& text, const std::string& other) {
+    if (one_in(3)) return change_lines(text);
     static const char* const numbers[] = {"0",
                                           "1",
                                           "-1",
@@ -91,7 +109,7 @@ void change_text(std::string& text, const std::string& other) {
         text.insert(at, std::string(1 + below(300), "[{\""[below(3)]));
         return;
     }
-    switch (below(7)) {
+    switch (below(6)) {
         case 0:  // a number for another
             while (end < text.size() && std::isdigit(static_cast<unsigned char>(text[end]))) ++end;
             text.replace(at, end - at, numbers[below(std::size(numbers))]);
@@ -111,15 +129,6 @@ void change_text(std::string& text, const std::string& other) {
         case 5:
             if (at < text.size()) text[at] = "0123456789[]{},:\"%#@ \\"[below(22)];
             break;
-        case 6: {  // two lines of a program change places
-            const size_t a = text.find("\\n", at), b = a == text.npos ? a : text.find("\\n", a + 2);
-            if (b == text.npos) break;
-            const size_t c = text.find("\\n", b + 2);
-            if (c == text.npos) break;
-            text =
-                text.substr(0, a) + text.substr(b, c - b) + text.substr(a, b - a) + text.substr(c);
-            break;
-        }
     }
 }
 

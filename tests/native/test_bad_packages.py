@@ -140,7 +140,15 @@ def test_an_unknown_entry():
     assert package.entries == ("tree", "learned", "tries", "calls")
 
 
-HEAD = "function params=0 own_cells=0 consts=1 attrs=0 f\nregisters\ncells\n{\n"
+HEAD = 'function params=0 own_cells=0 consts=2 attrs=0 f\nregisters ""\ncells\n{\n'
+
+
+def of_body(body):
+    function = {
+        "name": "f", "file": "f.py", "constants": [1, True], "names": [], "params": [],
+        "defaults": {}, "keyword_only": 0, "lines": [], "text": HEAD + body + "}",
+    }  # fmt: skip
+    return {"weft": 1, "functions": [function], "entries": {"f": 0}}
 
 
 def in_finally(body):
@@ -157,12 +165,50 @@ def test_what_ends_a_try_many_times_over_is_refused(around):
     body = "return #0\n"
     for _ in range(60):
         body = around(body)
-    function = {
-        "name": "f", "file": "f.py", "constants": [1], "names": [], "params": [], "defaults": {},
-        "keyword_only": 0, "lines": [], "text": HEAD + body + "}",
-    }  # fmt: skip
     with pytest.raises(ValueError, match="usual size|less deep"):
-        load({"weft": 1, "functions": [function], "entries": {"f": 0}})
+        load(of_body(body))
+
+
+#: Bodies, and whether every way through them ends. Those that did not were loaded, and a call
+#: went on behind the last instruction: the process died.
+ENDS = {
+    "": False,
+    "%0 = move #0\n": False,
+    "return #0\n": True,
+    "raise #0\n": True,
+    "reraise\n": True,
+    "if #0 {\nreturn #0\n} {\n}\n": False,
+    "if #0 {\nreturn #0\n} {\nreturn #0\n}\n": True,
+    "if #0 {\n} {\nreturn #0\n}\n": False,
+    "%0 = while {\n%0 = move #0\n} {\nreturn #0\n} {\n}\n": False,
+    "%0 = while {\n%0 = move #0\n} {\nbreak\n} {\nreturn #0\n}\n": False,
+    "%0 = while {\n%0 = move #0\n} {\ncontinue\n} {\nreturn #0\n}\n": True,
+    "%0 = for #0 {\nreturn #0\n} {\n}\n": False,
+    "%0 = for #0 {\n} {\nreturn #0\n}\n": True,
+    "%0 = for #0 {\nbreak\n} {\nreturn #0\n}\n": False,
+    "%0 = with #0 {\nreturn #0\n}\n": True,
+    "%0 = with #0 {\n}\n": False,
+    "%0 = while {\n%0 = move #1\n} {\n} {\n}\n": True,
+    "%0 = while {\n%0 = move #1\n} {\nif #0 {\nbreak\n} {\n}\n} {\n}\n": False,
+    "%0 = while {\n%0 = move #1\n%0 = move #0\n} {\n} {\n}\n": False,
+    "%0 = while {\n%0 = move #1\nif #0 {\n%0 = move #0\n} {\n}\n} {\n} {\n}\n": False,
+    "try {\nreturn #0\n} {\n} {\n}\n": True,
+    "try {\n} {\nreturn #0\n} {\n}\n": True,
+    "try {\n} {\n} {\nreturn #0\n}\n": True,
+    "try {\n} {\n} {\n}\n": False,
+    "%0 = try number=-1 {\nreturn #0\n} {\n} {\n} {\n%0 = move #0\n} {\n}\n": False,
+    "%0 = try number=-1 {\nreturn #0\n} {\n} {\n} {\n%0 = move #0\n} {\nreraise\n}\n": True,
+    "assert #0\n": False,
+}
+
+
+@pytest.mark.parametrize("body", ENDS)
+def test_every_way_through_ends(body):
+    if ENDS[body]:
+        load(of_body(body))
+    else:
+        with pytest.raises(ValueError, match="return or raise at the end of every way through"):
+            load(of_body(body))
 
 
 def mutated(text, random):
