@@ -359,6 +359,25 @@ def test_what_was_accepted_is_answered_before_the_end(serve, number):
         server.call("echo", 1)
 
 
+def test_half_a_request_is_not_waited_for_at_the_end(serve):
+    """SIGTERM waited for the rest, 30 seconds and 5, and answered that it had not arrived."""
+    server = serve()
+    body = b'{"args": [1]}'
+    head = b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(body)
+    sent = {b"": b"", head[:20]: b"", head + body[:5]: b"HTTP/1.1 503"}
+    connections = []
+    for part in sent:
+        connections.append(socket.create_connection(("127.0.0.1", server.port)))
+        connections[-1].sendall(part)
+    server.wait_for(1)
+    assert server.stop() == 0
+    for connection, begins in zip(connections, sent.values()):
+        with connection:
+            answer = b"".join(iter(lambda c=connection: c.recv(4096), b""))
+        assert answer[:12] == begins
+        assert (b"[serve] the server stops" in answer) == bool(begins)
+
+
 def test_sizes_of_an_export_are_looked_at(serve, tmp_path):
     exported = weft.export.export(
         weft.nn.Linear(2, 2),

@@ -68,9 +68,13 @@ def run(args: argparse.Namespace) -> int:
     batches = Batches(exported, args.batch, args.wait / 1000, args.timeout)
     facts = _facts(exported, args.file, batches.entries)
     front: Any = Front(batches, facts, args.queue, int(args.limit * 1e6))
-    server = uvicorn.Server(
-        uvicorn.Config(front, lifespan="off", access_log=False, log_level="warning")
-    )
+
+    class Server(uvicorn.Server):
+        async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+            front.stop()
+            await super().shutdown(sockets)
+
+    server = Server(uvicorn.Config(front, lifespan="off", access_log=False, log_level="warning"))
 
     def ends(*_: Any) -> None:
         if server.should_exit:  # for the second time: at once

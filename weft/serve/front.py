@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import math
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 
 from weft.serve import wire
@@ -15,6 +17,8 @@ __all__ = ["Front"]
 #: Seconds that a request may take to arrive, and that what nobody wants is read after the answer,
 #: so that a client which sends before it reads sees the answer.
 ARRIVES, DISCARDS = 30.0, 5.0
+#: Seconds that the server reads on what arrives when it is told to stop.
+STOPS = 1.0
 
 _Receive = Callable[[], Awaitable[dict[str, Any]]]
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -37,9 +41,28 @@ class Front:
     def __init__(self, batches: Batches, facts: dict[str, Any], room: int, limit: int) -> None:
         self._batches, self._facts, self._room, self._limit = batches, facts, room, limit
         self._under_way = self._bytes = 0
+        self._reads = set[asyncio.Timeout]()
+        self._stops_at = math.inf  #: of the loop's clock
+
+    def stop(self) -> None:
+        """What has not arrived soon is not waited for; called in the loop."""
+        self._stops_at = asyncio.get_running_loop().time() + STOPS
+        for read in self._reads:
+            read.reschedule(min(read.when() or math.inf, self._stops_at))
+
+    @contextlib.asynccontextmanager
+    async def reads(self, seconds: float) -> AsyncIterator[None]:
+        """Around reads from a client: TimeoutError after so long, or when the server stops."""
+        until = asyncio.get_running_loop().time() + seconds
+        async with asyncio.timeout_at(min(until, self._stops_at)) as read:
+            self._reads.add(read)
+            try:
+                yield
+            finally:
+                self._reads.discard(read)
 
     async def __call__(self, scope: dict[str, Any], receive: _Receive, send: _Send) -> None:
-        request = _Request(receive)
+        request = _Request(self, receive)
         try:
             status, body = await self._answer(scope, request)
         except _Gone:
@@ -77,9 +100,11 @@ class Front:
     async def _run(self, entry: str, scope: dict[str, Any], request: _Request) -> Answer:
         held = _Held(self)
         try:
-            async with asyncio.timeout(ARRIVES):
+            async with self.reads(ARRIVES):
                 body = await held.read(scope, request)
         except TimeoutError:
+            if self._stops_at < math.inf:
+                return error(503, "RuntimeError", "[serve] the server stops")
             return error(408, "TimeoutError", f"[serve] did not arrive within {ARRIVES} s")
         else:
             return body if isinstance(body, tuple) else await self._wait(entry, body, request)
@@ -121,8 +146,8 @@ class _Request:
         ended: all of it has been read.
     """
 
-    def __init__(self, receive: _Receive) -> None:
-        self._receive, self.ended = receive, False
+    def __init__(self, front: Front, receive: _Receive) -> None:
+        self._front, self._receive, self.ended = front, receive, False
 
     async def part(self) -> bytes:
         """The next part of the body.
@@ -145,7 +170,7 @@ class _Request:
     async def discard(self) -> None:
         """Reads on to the end of the body, for a time."""
         try:
-            async with asyncio.timeout(DISCARDS):
+            async with self._front.reads(DISCARDS):
                 while not self.ended:
                     await self.part()
         except (TimeoutError, _Gone):
