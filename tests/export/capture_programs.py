@@ -174,12 +174,56 @@ def accumulated(x):
     return list(a)
 
 
+def behind_a_loop(x, n):
+    scale, count = 1, 0
+    while scale < n:
+        scale *= 2
+    for k in range(n):
+        count += k
+
+    def g(q):
+        return q * scale + count
+
+    ordered = sorted([1, 2, 3], key=lambda v: (v * count) % 3)
+    return g(x), (lambda q: q * scale)(x), ordered, [q * scale for q in range(3)]
+
+
+def behind_a_try(x, n):
+    try:
+        c = 6 // n
+    except ZeroDivisionError:
+        c = 1
+    return (lambda q: q * c)(x)
+
+
+def calls_itself_behind_a_loop(x, n):
+    c = 0
+    for k in range(n):
+        c += k
+
+    def g(m):
+        return c if m < 1 else g(m - 1) + c
+
+    return g(n), x
+
+
+def perhaps_unbound(x, n):
+    for k in range(n):
+        scale = k + 1
+    g = lambda q: q * scale  # noqa: E731
+    try:
+        return g(x)
+    except NameError as error:
+        return type(error).__name__, str(error)
+
+
 X = [(weft.ones(2),), (-weft.ones(2),)]
 N = [(weft.ones(2), 3), (-weft.ones(2), 0)]
 SEEN = {
     in_a_comprehension: X, set_behind: X, set_in_a_branch: X, set_in_a_loop: N, made_in_a_loop: N,
     made_in_turns: X, through_another: X, later_defined: X, calls_itself: N,
-    a_generator_at_once: X, a_generator_over: X, maps_at_once: X,
+    a_generator_at_once: X, a_generator_over: X, maps_at_once: X, behind_a_loop: N,
+    behind_a_try: N, calls_itself_behind_a_loop: N, perhaps_unbound: N,
 }  # fmt: skip
 REFUSED = {
     calls_each_other: "b, inner functions that refer to each other",

@@ -11,7 +11,8 @@ from weft.export import NotExportable
 @pytest.mark.parametrize("runner", RUNNERS)
 @pytest.mark.parametrize("program", p.SEEN, ids=lambda f: f.__name__)
 def test_inner_functions_see_what_their_variables_hold_at_the_call(program, runner):
-    """They saw what these held where the function was made."""
+    """They saw what these held where the function was made; behind a loop that set them again, the
+    program was refused, as if they were not set yet."""
     agrees(program, *p.SEEN[program], runner=runner)
 
 

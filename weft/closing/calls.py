@@ -323,7 +323,13 @@ class Calls(Making):
             raise NotExportable("a function that no way leads to", "remove it")
         last = code.co_varnames[code.co_argcount - len(closure.defaults) : code.co_argcount]
         defaults = {**dict(zip(last, closure.defaults)), **closure.words}
-        return Target(closure.lowered, closure.module, dict(closure.captured), defaults)
+        captured = {name: self.outer(name, value) for name, value in closure.captured.items()}
+        return Target(closure.lowered, closure.module, captured, defaults)
+
+    def outer(self, name: str, value: Abstract) -> Abstract:
+        """What an inner function reads of a variable here; a NameError if it is unbound then."""
+        perhaps = name not in self.env and value == Dynamic(self.own.get(name, -1))
+        return Dynamic(self.made("outer", (self.own[name],))) if perhaps else value
 
     def call_target(self, target: Target, args: list[Abstract], words: Words) -> Abstract:
         """A function of the package; the result, if it is known already."""

@@ -86,7 +86,7 @@ class Displays(Frame):
         for closure, shared in self.closures:
             for name in shared:
                 value = self.env.get(name)
-                if value is None and closure.captured[name] is closure:
+                if value is None and name not in self.own:
                     value = Lost(f"{name}, a variable that an inner function reads, is not set yet")
                 elif value is None:
                     value = Dynamic(self.home(name))

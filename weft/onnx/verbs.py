@@ -63,6 +63,8 @@ class Verbs(Builtins):
     def verb_move(self, i: Instr, v: Any) -> Any:
         return v
 
+    verb_outer = verb_move
+
     def do_delete(self, i: Instr) -> None:
         self.assign(i.outs[0], UNBOUND)
 
