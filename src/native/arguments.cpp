@@ -1,6 +1,8 @@
 #include "native/arguments.h"
 
 #include <algorithm>
+#include <new>
+#include <stdexcept>
 
 #include "autograd/meta.h"
 #include "native/tensors.h"
@@ -251,7 +253,9 @@ void Remembered::keep(const Ops& ops, const Op& op, const Arguments& arguments,
     ops_ = &ops;
 }
 
-Thing call_ops(const Ops& ops, const Given& given, Remembered* memory) {
+namespace {
+
+Thing called_by_arguments(const Ops& ops, const Given& given, Remembered* memory) {
     if (memory)
         if (Thing out = memory->run(ops, given)) return out;
     for (const bool lenient : {false, true})
@@ -269,6 +273,22 @@ Thing call_ops(const Ops& ops, const Given& given, Remembered* memory) {
             return out;
         }
     fail_arguments(ops, given);
+}
+
+}  // namespace
+
+Thing call_ops(const Ops& ops, const Given& given, Remembered* memory) {
+    auto no_room = [] {
+        fail(ErrorKind::Runtime, "alloc", "room for the call's own tables", "no memory");
+    };
+    try {
+        return called_by_arguments(ops, given, memory);
+    } catch (const std::bad_alloc&) {
+        no_room();
+    } catch (const std::length_error&) {
+        no_room();
+    }
+    __builtin_unreachable();
 }
 
 }  // namespace weft::native

@@ -187,13 +187,12 @@ Thing print_of(Host& host, const Given& g) {
 
 Thing divmod_of(Host&, const Given& g) {
     const Raw a = g.args[0], b = g.args[1];
-    if (a.is_tensor() || b.is_tensor())
-        raise_as(types::TypeError, "unsupported operand type(s) for divmod(): '", type_name(a),
-                 "' and '", type_name(b), "'");
     const auto is_real = [](Raw r) { return is_number(r) && !r.is(Kind::Complex); };
     const bool of_floats = a.is(Kind::Float) || b.is(Kind::Float);
-    if (of_floats && is_real(a) && is_real(b) && number_as_double(b) == 0)
-        raise_as(types::ZeroDivisionError, "float divmod()");
+    if (!is_real(a) || !is_real(b))
+        raise_as(types::TypeError, "unsupported operand type(s) for divmod(): '", type_name(a),
+                 "' and '", type_name(b), "'");
+    if (of_floats && number_as_double(b) == 0) raise_as(types::ZeroDivisionError, "float divmod()");
     std::vector<Thing> out;
     out.push_back(binary(kFloorDiv, a, b));
     out.push_back(binary(kMod, a, b));
@@ -247,13 +246,6 @@ Thing round_of(Host&, const Given& g) {
     const Raw v = g.args[0], digits = argument(g, 1, "ndigits");
     const bool plain = !digits || digits.is_none();
     switch (v.kind()) {
-        case Kind::Tensor: {
-            const Ops& ops = *ops_named("Tensor.round");
-            if (plain) return call_ops(ops, {g.args, 1, nullptr}, nullptr);
-            static const std::vector<std::string> names{"decimals"};
-            const Raw two[] = {v, digits};
-            return call_ops(ops, {two, 1, &names}, nullptr);
-        }
         case Kind::Float:
             if (plain) return of_int(int_of_double(std::nearbyint(double_in(v))));
             return of_double(rounded(double_in(v), index_of(digits, nullptr)));

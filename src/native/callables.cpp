@@ -119,12 +119,13 @@ Thing run_builtin(Host& host, const Builtin& builtin, const Given& given) {
     const int64_t least = builtin.least, most = builtin.most, self = builtin.method;
     if (given.n < least || (most >= 0 && given.n > most)) {
         const int64_t n = given.n - self;
+        const std::string of = self ? std::string(type_name(given.args[0])) + "." : "";
+        if (least == most && most <= self + 1)
+            raise_as(types::TypeError, of, builtin.name, "() takes ",
+                     most == self ? "no arguments (" : "exactly one argument (", n, " given)");
         if (least == most)
-            raise_as(types::TypeError, builtin.name, "() takes exactly ",
-                     least == self       ? std::string("no arguments")
-                     : least == self + 1 ? std::string("one argument")
-                                         : text(least - self, " arguments"),
-                     " (", n, " given)");
+            raise_as(types::TypeError, builtin.name, " expected ", least - self, " arguments, got ",
+                     n);
         if (given.n < least)
             raise_as(types::TypeError, builtin.name, " expected at least ", least - self,
                      " argument", least - self == 1 ? "" : "s", ", got ", n);
@@ -295,15 +296,7 @@ Thing make_dict(const Given& g) {
         for (const Dict::Entry& e : g.args[0].as<Dict>()->entries)
             if (e.key) d->set(e.key, e.value);
     } else if (g.n) {
-        int64_t k = 0;
-        for (const Thing& pair : all_of(g.args[0])) {
-            const std::vector<Thing> two = all_of(pair.get());
-            if (two.size() != 2)
-                raise_as(types::ValueError, "dictionary update sequence element #", k,
-                         " has length ", two.size(), "; 2 is required");
-            d->set(two[0].get(), two[1].get());
-            ++k;
-        }
+        update(*d, g.args[0]);
     }
     for (int64_t k = 0; k < g.words(); ++k)
         d->set(of_text((*g.names)[static_cast<size_t>(k)]).get(), g.args[g.n + k]);

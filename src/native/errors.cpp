@@ -136,11 +136,9 @@ Thing caught_error() {
         error.as<Error>()->told = e.context;
         return error;
     } catch (const std::bad_alloc&) {
-        return of(types::RuntimeError,
-                  "[alloc] expected room for the call's own tables, got no memory");
+        return of(types::MemoryError, "");
     } catch (const std::length_error&) {
-        return of(types::RuntimeError,
-                  "[alloc] expected room for the call's own tables, got no memory");
+        return of(types::MemoryError, "");
     } catch (const std::exception& e) {
         return of(types::RuntimeError, e.what());
     } catch (...) {

@@ -108,13 +108,28 @@ Thing dict_binary(int32_t op, Raw left, Raw right) {
 
 Thing binary_or_none(int32_t op, Raw a, Raw b) {
     if (Thing out = number_binary(op, a, b)) return out;
-    if (a.is_tensor() || b.is_tensor()) return tensor_binary(op, a, b);
     if (a.is(Kind::Text) && op == Mod) return of_text(percent_format(text_in(a), b));
+    if (a.is_tensor() || b.is_tensor()) return tensor_binary(op, a, b);
     if (Thing out = sequence_binary(op, a, b)) return out;
     return dict_binary(op, a, b);
 }
 
 }  // namespace
+
+void update(Dict& dict, Raw pairs) {
+    int64_t k = 0;
+    for (const Thing& pair : all_of(pairs)) {
+        if (!is_iterable(pair.get()))
+            raise_as(types::TypeError, "cannot convert dictionary update sequence element #", k,
+                     " to a sequence");
+        const std::vector<Thing> two = all_of(pair.get());
+        if (two.size() != 2)
+            raise_as(types::ValueError, "dictionary update sequence element #", k, " has length ",
+                     two.size(), "; 2 is required");
+        dict.set(two[0].get(), two[1].get());
+        ++k;
+    }
+}
 
 Thing binary(int32_t op, Raw a, Raw b) {
     if (Thing out = binary_or_none(op, a, b)) return out;
@@ -133,6 +148,9 @@ Thing inplace(int32_t op, Raw a, Raw b) {
         Thing all = repeat(a, int_in(b));
         std::swap(a.as<List>()->items, all.as<List>()->items);
         return Thing::borrow(a);
+    } else if (a.is(Kind::Dict) && op == Or && !b.is(Kind::Dict)) {
+        update(*a.as<Dict>(), b);
+        return Thing::borrow(a);
     } else if ((a.is(Kind::Dict) || (a.is(Kind::Set) && !a.as<Dict>()->frozen)) &&
                a.kind() == b.kind()) {
         if (Thing out = dict_binary(op, a, b)) {
@@ -144,6 +162,10 @@ Thing inplace(int32_t op, Raw a, Raw b) {
             return Thing::borrow(a);
         }
     }
+    // CPython asks a sequence on the right where the left is no container
+    const bool is_container = a.is(Kind::Dict) || a.is(Kind::Set) || a.is(Kind::View) ||
+                              a.is(Kind::Range) || a.is(Kind::Record);
+    if (op == Mul && is_container) unsupported(op, true, a, b);
     if (Thing out = binary_or_none(op, a, b)) return out;
     unsupported(op, true, a, b);
 }

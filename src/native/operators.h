@@ -43,6 +43,8 @@ Thing next(Iterator& iterator);
 /// All of them.
 std::vector<Thing> all_of(Raw iterable);
 Thing set_of(Raw iterable);
+/// Pairs of keys and values into a dict.
+void update(Dict& dict, Raw pairs);
 /// The keys or items of a view as a set; others as they are.
 Thing keys_as_set(Raw value);
 

@@ -8,17 +8,29 @@
 namespace weft::native {
 namespace {
 
-/// What `%(key)…` names, of a dict; leaves `at` behind it.
-Raw value_of_key(const std::string& format, size_t& at, Raw values) {
-    if (!values.is(Kind::Dict)) raise_as(types::TypeError, "format requires a mapping");
+/// What may be asked for `%(key)…`, and whose items need not all be shown.
+bool is_mapping(Raw values) {
+    return values.is(Kind::Dict) || values.is(Kind::List) || values.is(Kind::Range) ||
+           values.is_tensor();
+}
+
+/// What `%(key)…` names; leaves `at` behind it.
+Thing value_of_key(const std::string& format, size_t& at, Raw values) {
+    if (!is_mapping(values)) raise_as(types::TypeError, "format requires a mapping");
     const size_t begin = ++at;
     for (int depth = 1; depth; ++at) {
         if (at == format.size()) raise_as(types::ValueError, "incomplete format key");
         depth += (format[at] == '(') - (format[at] == ')');
     }
-    const Thing key = of_text(format.substr(begin, at - 1 - begin));
-    if (const Raw found = values.as<Dict>()->find(key.get())) return found;
-    raise_text(types::KeyError, text_in(key.get()));
+    return get_item(values, of_text(format.substr(begin, at - 1 - begin)).get());
+}
+
+/// A tensor as the number that `type` shows.
+Thing number_of(Raw value, char type, bool whole) {
+    if (!value.is_tensor()) return Thing::borrow(value);
+    if (whole) return of_int(tensor_as_int(value));
+    if (type == 'x' || type == 'X' || type == 'o') return of_int(tensor_index(value));
+    return of_double(tensor_as_double(value));
 }
 
 std::string in_hex(int v) {
@@ -53,8 +65,9 @@ std::string percent_format(const std::string& format, Raw values) {
             out += format[at];
             continue;
         }
-        Raw value{};
-        if (format[++at] == '(') value = value_of_key(format, at, values);
+        Thing keyed;
+        if (format[++at] == '(') keyed = value_of_key(format, at, values);
+        Raw value = keyed.get();
         const size_t begin = at;
         while (at < format.size() &&
                std::string_view("-+ 0#.123456789").find(format[at]) != std::string_view::npos)
@@ -85,7 +98,7 @@ std::string percent_format(const std::string& format, Raw values) {
             raise_as(types::ValueError, "unsupported format character '", type, "' (0x",
                      in_hex(static_cast<unsigned char>(type)), ") at index ", at);
         const bool whole = type == 'd' || type == 'i' || type == 'u';
-        const Thing number = value.is_tensor() ? item_of(reading(value)) : Thing::borrow(value);
+        const Thing number = number_of(value, type, whole);
         if (!is_number(number.get()))
             raise_as(types::TypeError, "%", type, " format: a real number is required, not ",
                      type_name(value));
@@ -96,7 +109,7 @@ std::string percent_format(const std::string& format, Raw values) {
     }
     if (used < all.size && values.is(Kind::Tuple))
         raise_as(types::TypeError, "not all arguments converted during string formatting");
-    if (used == 0 && !values.is(Kind::Tuple) && !values.is(Kind::Dict))
+    if (used == 0 && !values.is(Kind::Tuple) && !is_mapping(values))
         raise_as(types::TypeError, "not all arguments converted during string formatting");
     return out;
 }

@@ -242,7 +242,7 @@ ops::Subscript subscript_of(Raw item) {
             }
             return out;
         }
-        default:
+        default: {
             WEFT_EXPECT(is_sequence(item) || item.is(Kind::Range) || item.is(Kind::Text), Index,
                         "index", "another index",
                         text(type_name(item),
@@ -253,14 +253,35 @@ ops::Subscript subscript_of(Raw item) {
             out.index = tensor_from(item, Raw::none()).get().tensor();
             if (out.index.numel() == 0 && is_floating(out.index.dtype()))
                 out.index = Tensor::empty(DType::Int64, out.index.shape());
+            const DType t = out.index.dtype();
+            WEFT_EXPECT(t == DType::Bool || t == DType::Int64 || t == DType::UInt8 ||
+                            t == DType::Int32,
+                        Index, "index", "ints, slices, None, ..., or integer or bool tensors",
+                        type_name(item));
             return out;
+        }
     }
+}
+
+/// Whether a list is a key of several subscripts, as in `stands_for_tuple` of python/index.cpp.
+bool stands_for_tuple(Raw key) {
+    if (!key.is(Kind::List)) return false;
+    const Items items = items_in(key);
+    return items.size < 32 && std::any_of(
+                                  items.begin(), items.end(),
+                                  [](Raw item) {
+                                      return item.is_tensor() || is_sequence(item) ||
+                                             item.is(Kind::Range) || item.is(Kind::Text) ||
+                                             item.is(Kind::Slice) || item.is_none() ||
+                                             item.is(Kind::Ellipsis);
+                                  });
 }
 
 std::vector<ops::Subscript> key_of(Raw key) {
     std::vector<ops::Subscript> out;
-    out.reserve(key.is(Kind::Tuple) ? static_cast<size_t>(items_in(key).size) : 1);
-    if (key.is(Kind::Tuple))
+    const bool several = key.is(Kind::Tuple) || stands_for_tuple(key);
+    out.reserve(several ? static_cast<size_t>(items_in(key).size) : 1);
+    if (several)
         for (Raw item : items_in(key)) out.push_back(subscript_of(item));
     else out.push_back(subscript_of(key));
     return out;

@@ -176,7 +176,7 @@ Thing TraceHost::run_base(const char** why) {
         *why = refused.why;
     } catch (const Raised&) {
         *why = why_not();
-    } catch (const weft::Error&) {
+    } catch (const std::exception&) {  // of an op, or no room for a list
         *why = why_not();
     }
     return {};

@@ -6,6 +6,7 @@ import io
 import itertools
 
 import class_programs
+import iterable_programs
 import pytest
 import value_programs
 from python_programs import CASES, Cache, State, saved
@@ -13,7 +14,7 @@ from test_closing import RUNNERS, agrees, outcome
 
 import weft
 
-CASES = CASES + class_programs.CASES + value_programs.CASES
+CASES = CASES + class_programs.CASES + value_programs.CASES + iterable_programs.CASES
 
 
 @pytest.mark.parametrize("runner", RUNNERS)

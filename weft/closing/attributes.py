@@ -338,6 +338,10 @@ class Attributes(Displays):
             return Items(list, [Static(p) for p in holder])
         return Items(dict, [Static(p) for p in holder.values()], list(holder.keys()))
 
+    def items_where(self, one: Abstract, kind: str, value: Abstract) -> Abstract:
+        """The items of a value that is a record, where another value is of a kind; else itself."""
+        raise NotImplementedError
+
     def index_in(self, holder: Abstract, key: Abstract) -> Abstract:
         """What stands for a place in a list or tuple."""
         raise NotImplementedError
@@ -404,7 +408,8 @@ class Attributes(Displays):
             )
 
         def plain() -> Abstract:
-            self.emit("set_item", (), tuple(map(self.operand, (holder, key, value))))
+            given = self.items_where(key, "slice", value)
+            self.emit("set_item", (), tuple(map(self.operand, (holder, key, given))))
             return Static(None)
 
         self.by_class(holder, "__setitem__", [key, value], plain)

@@ -78,6 +78,7 @@ class Calls(Making):
 
     def verb_call_ex(self, instr: Instr) -> None:
         callee, args, words = (self.read(o) for o in instr.operands)
+        args = self.gone_through(args)
         parts = self.known_items(args)
         named = {} if isinstance(words, Static) and words.value is None else self.known_words(words)
         if parts is not None and named is not None:
@@ -487,6 +488,8 @@ class Calls(Making):
                 f"a call of the method {name}, which no value of programs has",
                 library.HINTS_OF_METHODS.get(name, ""),
             )
+        if name in known.GOES_THROUGH:
+            args = list(map(self.gone_through, args))
         if name in known.KEEPS and kind_of(holder) != "Tensor":
             args = [self.lasting(a) for a in args]
         operands = tuple(self.operand(a) for a in [holder, *args, *words.values()])

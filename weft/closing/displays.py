@@ -124,7 +124,9 @@ class Displays(Frame):
             if isinstance(made, Static):
                 self.assign(instr.outs[0], self.another(made.value))
         else:
-            kind = "Tensor" if "Tensor" in map(kind_of, parts) else ""
+            # of `%` a text may be on the left
+            one = parts[:1] if instr.attr == "%" else parts
+            kind = "Tensor" if "Tensor" in map(kind_of, one) else ""
             self.operate(instr, parts, known.SPECIAL[instr.attr], kind)
 
     def verb_inplace(self, instr: Instr) -> None:
@@ -171,7 +173,7 @@ class Displays(Frame):
                 parts[1] = Static(tuple(parts[1].keys))
         if instr.attr not in ("in", "not in"):
             parts = list(map(self.unread, parts))
-        elif self.special_methods(parts[1], "__contains__"):
+        elif any(self.special_methods(parts[1], name) for name in ("__contains__", "__iter__")):
             return self.contained(instr, parts)
         if not self.worked_out(instr, parts, known.COMPARE[instr.attr]):
             self.operate(instr, parts, known.SPECIAL_COMPARE.get(instr.attr, ""))
@@ -181,8 +183,11 @@ class Displays(Frame):
         raise NotImplementedError
 
     def contained(self, instr: Instr, parts: list[Abstract]) -> None:
-        """Whether a record says that it has a value."""
-        found = self.by_class(parts[1], "__contains__", parts[:1], lambda: self.found_in(parts))
+        """Whether a record says that it has a value, or goes through it."""
+        one, holder = parts
+        found = self.by_class(
+            holder, "__contains__", [one], lambda: self.found_in([one, self.gone_through(holder)])
+        )
         self.settle(instr, self.negated(found, instr.attr == "not in"))
 
     def negated(self, value: Abstract, holds: bool) -> Abstract:
@@ -219,6 +224,10 @@ class Displays(Frame):
             self.give(instr, "join", tuple(map(self.operand, parts)))
 
     # ---- displays
+
+    def gone_through(self, value: Abstract) -> Abstract:
+        """What gives the items of a value."""
+        return self.by_class(value, "__iter__", [], lambda: value)
 
     def verb_tuple(self, instr: Instr) -> None:
         self.assign(instr.outs[0], self.packed([self.read(o) for o in instr.operands]))
@@ -259,7 +268,7 @@ class Displays(Frame):
             self.fill(instr, part)
 
     def verb_extend(self, instr: Instr) -> None:
-        part = self.read(instr.operands[1])
+        part = self.gone_through(self.read(instr.operands[1]))
         parts = self.known_items(part)
         if (items := self.filled(instr)) and parts is not None:
             items.items += map(self.kept, parts)
@@ -291,6 +300,9 @@ class Displays(Frame):
         self.fill(instr, part, Static(f"{name}()"))
 
     def verb_update(self, instr: Instr) -> None:
+        self.fill(instr, self.gone_through(self.read(instr.operands[1])))
+
+    def verb_merge(self, instr: Instr) -> None:
         part = self.read(instr.operands[1])
         words = self.known_words(part)
         if (items := self.filled(instr)) is not None and words is not None:
@@ -298,8 +310,6 @@ class Displays(Frame):
                 put(items, name, value)
             return
         self.fill(instr, part)
-
-    verb_merge = verb_update
 
     def verb_add(self, instr: Instr) -> None:
         self.fill(instr, self.read(instr.operands[1]))

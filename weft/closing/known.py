@@ -105,6 +105,15 @@ CHANGES = frozenset(
     }
 )  # fmt: skip
 
+# Methods of containers and texts that go through what they are given.
+GOES_THROUGH = frozenset(
+    {
+        "extend", "extendleft", "update", "join", "union", "intersection", "difference",
+        "symmetric_difference", "issubset", "issuperset", "isdisjoint", "intersection_update",
+        "difference_update", "symmetric_difference_update", "fromkeys",
+    }
+)  # fmt: skip
+
 # Methods of containers after which they hold what they were given.
 KEEPS = frozenset({"append", "appendleft", "insert", "setdefault"})
 

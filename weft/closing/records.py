@@ -28,6 +28,7 @@ _CONVERSIONS: dict[str, tuple[str, ...]] = {
     "complex": ("__complex__", "__float__"), "round": ("__round__",), "index": ("__index__",),
     "reversed": ("__reversed__",),
 }  # fmt: skip
+_FILL = {"+": "list", "|": "dict"}  # in place, with what a value goes through
 _GO_THROUGH = {
     "enumerate", "zip", "set", "frozenset", "sum", "sorted", "min", "max", "any", "all", "list",
     "tuple", "dict",
@@ -82,6 +83,8 @@ class Records(Calls):
             return self.settle(instr, self.negated(equal, True))
         if sign == "%" and verb == "binary":
             parts = self.filled_in(parts)
+        if verb == "inplace" and sign in _FILL:
+            parts = [parts[0], self.items_where(parts[0], _FILL[sign], parts[1])]
         in_rows = sign in ordering.COMPARES_ROWS and self.asks_order(parts, name)
         if not found and not in_rows:
             return self.give(instr, verb, tuple(map(self.operand, parts)), sign, kind)
@@ -249,6 +252,19 @@ class Records(Calls):
             return None
         options = [(args[0], method, args[1:]) for method in names]
         return self.first_of(options, lambda: self.of_run(name, args))
+
+    def items_where(self, one: Abstract, kind: str, value: Abstract) -> Abstract:
+        """The items of a value that is a record, where another value is of a kind; else itself."""
+        if isinstance(one, Static):
+            return self.gone_through(value) if type(one.value).__name__ == kind else value
+        if not self.have([value], "__iter__") or kind_of(one):
+            return value
+        return self.case(
+            [value],
+            lambda _: self.operand(self.of_run("isinstance", [one, Static(Ref("type", kind))])),
+            self.gone_through,
+            lambda: value,
+        )
 
     def index_in(self, holder: Abstract, key: Abstract) -> Abstract:
         """What stands for a place in a list or tuple: a record's own number."""
@@ -488,10 +504,6 @@ class Records(Calls):
         return []
 
     # ---- items
-
-    def gone_through(self, value: Abstract) -> Abstract:
-        """What gives the items of a value."""
-        return self.by_class(value, "__iter__", [], lambda: value)
 
     def verb_unpack(self, instr: Instr) -> None:
         value = self.read(instr.operands[0])

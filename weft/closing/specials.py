@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import functools
+import inspect
 import operator
 import types
 import typing
@@ -47,6 +48,9 @@ class Specials(Records):
     def special(self, function: Any, args: list[Abstract], words: Words) -> Abstract | None:
         """What a function gives that is known here by itself; None: a run has to call it."""
         name, given = known.builtin_name(function), args
+        if isinstance(function, types.BuiltinFunctionType) or function in (map, filter):
+            if (message := miscalled(function, len(args), tuple(words))) is not None:
+                return self.raised(TypeError, message)
         if name in ordering.IN_ORDER and plain(words.get("key", Static(0))) is None:
             words = {word: value for word, value in words.items() if word != "key"}
             return self.call(Static(function), args, words)
@@ -127,11 +131,17 @@ class Specials(Records):
         )
 
     def special_isinstance(self, args: list[Abstract], words: Words) -> Abstract | None:
-        value, kinds = self.unread(args[0]), args[1]
-        if not isinstance(kinds, Static):
+        if len(args) != 2 or not isinstance(kinds := args[1], Static):
             return None
-        if isinstance(value, Static):
-            return Static(isinstance(value.value, kinds.value))
+        value = self.unread(args[0])
+        if isinstance(value, Static) or not isinstance(kinds.value, tuple):
+            one = value.value if isinstance(value, Static) else None
+            try:
+                found = isinstance(one, kinds.value)
+            except TypeError as error:
+                return self.raised(TypeError, str(error))
+            if isinstance(value, Static):
+                return Static(found)
         names = list(kinds_in(kinds.value))
         if object in names:
             return Static(True)
@@ -313,10 +323,11 @@ class Specials(Records):
 
     def mapped(self, function: Abstract, *values: Abstract) -> Dynamic:
         """The list of what a function gives of each value, or of values side by side."""
-        iterable, out = self.operand(values[0]), self.made("list", ())
+        sources = [self.operand(self.gone_through(value)) for value in values]
+        iterable, out = sources[0], self.made("list", ())
         if len(values) > 1:
             rows = self.writer.constant(Ref("builtin", "zip"))
-            iterable = self.made("call", (rows, *map(self.operand, values)), ())
+            iterable = self.made("call", (rows, *sources), ())
         row = self.writer.register()
         with self.writer.region() as body:
             parts = [Dynamic(row)]
@@ -338,7 +349,7 @@ class Specials(Records):
             return self.call_function(ordering.EXTREMES[name], args, words)
         # the key and what compares both go through them
         kind = self.writer.constant(Ref("type", "list"))
-        values = self.packed(args) if len(args) > 1 else args[0]
+        values = self.packed(args) if len(args) > 1 else self.gone_through(args[0])
         values = Dynamic(self.made("call", (kind, self.operand(values))))
         given = [values, self.mapped(key, values), words.get("reverse", Static(False))]
         return self.call_at_run(self.writer.constant(Ref("builtin", f"{name}_by")), given, {})
@@ -357,6 +368,32 @@ class Specials(Records):
 
         message = "replace() should be called on dataclass instances"
         return self.of_record(one, kinds, another, lambda: self.raised(TypeError, message))
+
+
+@functools.cache
+def miscalled(function: Callable[..., Any], count: int, words: tuple[str, ...]) -> str | None:
+    """What a function of Python's says of so many arguments, and of those by name, if it does not
+    take them."""
+    if function.__module__ != "builtins":
+        return None
+    nones = [None] * count
+    try:
+        inspect.signature(function).bind(*nones, **dict.fromkeys(words))
+    except ValueError:  # it tells no signature
+        if count >= _LEAST.get(function.__name__, 0):
+            return None
+    except TypeError:
+        pass
+    else:
+        return None
+    try:
+        function(*nones, **dict.fromkeys(words))
+    except TypeError as error:
+        return str(error)
+    return None
+
+
+_LEAST = {"iter": 1, "next": 1, "getattr": 2, "map": 2, "filter": 2, "min": 1, "max": 1}
 
 
 def kinds_in(kinds: Any) -> Iterator[type]:

@@ -1,0 +1,236 @@
+# ruff: noqa: F507
+"""Objects that are gone through, `%` of texts, `|=` of dicts and builtins with wrong arguments in
+programs, for test_python.py."""
+
+import collections
+import functools
+import itertools
+
+import weft as torch
+
+
+class Two:
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        return iter([self.n, 2])
+
+
+class Pairs(Two):
+    def __iter__(self):
+        return iter([("a", self.n), ("b", 2)])
+
+
+class Words(Two):
+    def __iter__(self):
+        return iter(["x", str(self.n)])
+
+    def __contains__(self, one):
+        return one == 77
+
+
+class Seen:
+    def __init__(self):
+        self.seen = []
+
+    def update(self, one):
+        self.seen.append(type(one).__name__)
+
+    def extend(self, one):
+        self.seen.append(one.n)
+
+
+def told(call):
+    try:
+        return call()
+    except Exception as error:
+        return type(error).__name__, str(error)
+
+
+def given(*args, **words):
+    return args, words
+
+
+def stars(n):
+    """They said that the object is not iterable, as all of these."""
+    first = [*Two(n)], (*Two(n), 1), {*Two(n)}, [0, *Two(n), *Two(3)], max(*Two(n)), min(*Two(n), 3)
+    return first, given(*Two(n)), given(1, *Two(n), k=3), (lambda *q: q)(*Two(n))
+
+
+def members(n):
+    return 2 in Two(n), 5 not in Two(n), 77 in Words(n), "x" in Words(n)
+
+
+def methods(n):
+    seen, rows, among, words = Seen(), [0], {1}, {}
+    seen.update(Two(n))
+    seen.extend(Two(n))
+    rows.extend(Two(n))
+    among.update(Two(n))
+    words.update(Pairs(n))
+    of = {1, 2}.union(Two(n)), {2}.issubset(Two(n)), among.isdisjoint(Two(9)), ",".join(Words(n))
+    return seen.seen, rows, among, words, of
+
+
+def in_place(n):
+    rows, among, words = [1, 2, 3], collections.deque([1]), {}
+    rows += Two(n)
+    rows += (7,)
+    rows[1:2] = Two(n)
+    rows[:1] = (8, 9)
+    among += Two(n)
+    words |= Pairs(n)
+    words |= [(3, 4)]
+    words |= {7: 8}.items()
+    words |= {9: 9}
+    return rows, list(among), words
+
+
+def maps(n):
+    by = sorted(Two(n), key=lambda v: -v), max(Two(n), key=lambda v: -v)
+    return (
+        by,
+        list(map(str, Two(n))),
+        list(map(lambda p, q: p + q, Two(n), [1, 2])),
+        list(filter(None, Two(n))),
+        [*zip(Two(n), Two(4))],
+        dict(Pairs(n)),
+        list(collections.deque(Two(n))),
+        list(itertools.chain(Two(n), [1])),
+        functools.reduce(lambda p, q: p + q, Two(n)),
+    )
+
+
+def dicts_that_are_not(n):
+    def merged(what):
+        out = {}
+        out |= what
+        return out
+
+    def times():
+        out = {n: n}
+        out *= (1, 2)
+        return out
+
+    return (
+        told(lambda: merged([n])),
+        told(lambda: merged(n)),
+        told(lambda: merged([(1, 2, n)])),
+        told(lambda: dict([n])),
+        told(times),
+    )
+
+
+def percents(x):
+    """`%` of a text and a tensor was a TypeError, but in a tuple."""
+    text = "v %s"
+    text %= x
+    rows = [x, 1]
+    return (
+        "a %s" % x,
+        "a %.2f" % x,
+        "%d items" % x,
+        "no" % x,
+        text,
+        "%s %s" % (x, 1),
+        "ab" % rows,
+        "ab" % {1: rows},
+        "%s" % rows,
+        told(lambda: "ab" % len(rows)),
+        told(lambda: "%s %s" % x),
+        told(lambda: "%(k)s" % rows),
+        told(lambda: "ab" % {len(rows)}),
+        ("a %s" % x).upper(),
+        x % 2,
+    )
+
+
+def percents_of_many(x):
+    """They named another error."""
+    return told(lambda: "%d" % x), told(lambda: "%.1f" % (x,)), told(lambda: f"{'%s' % x}")
+
+
+def rounds(x):
+    """It gave a tensor."""
+    return told(lambda: round(x)), told(lambda: round(x, 1))
+
+
+def quotients(n):
+    return (
+        told(lambda: divmod(n, int)),
+        told(lambda: divmod(n, "a")),
+        told(lambda: divmod("a", n)),
+        told(lambda: divmod(1j, n)),
+        told(lambda: divmod(n)),
+        told(lambda: divmod(n, 2, 3)),
+        divmod(True, 2),
+    )
+
+
+def rows_of_keys(n):
+    """A list with a list in it stands for a tuple, as PyTorch has it: it was one index."""
+    x = torch.arange(9.0).reshape(3, 3)
+    y = torch.arange(3.0)
+    return (
+        x[[[0, 1], [1, n]]],
+        x[[[1, 2], [1]]],
+        y[[None]],
+        y[[[]]],
+        y[[n, 0]],
+        told(lambda: y[[[1], [1, 2]]]),
+        told(lambda: y[[n, [1, 2]]]),
+        told(lambda: y[[n + 0.5]]),
+    )
+
+
+def without_room(n):
+    """It was a RuntimeError of an op's."""
+    return told(lambda: [n] * 10**16), told(lambda: (n,) * 2**47), told(lambda: "a" * 2**46)
+
+
+def kinds_that_are_none(n):
+    """A TypeError left `save`, without the line."""
+    return (
+        told(lambda: isinstance(True, "12")),
+        told(lambda: isinstance(n, 5)),
+        told(lambda: isinstance(n, [int])),
+        told(lambda: isinstance(n, list[int])),
+        isinstance(n, (int, float)),
+    )
+
+
+def wrong_counts(n):
+    """An IndexError left `save`."""
+    return (
+        told(lambda: len()),
+        told(lambda: len(n, n)),
+        told(lambda: isinstance(n)),
+        told(lambda: next()),
+        told(lambda: iter()),
+        told(lambda: abs()),
+        told(lambda: hasattr(n)),
+        told(lambda: map(str)),
+        told(lambda: sorted()),
+        told(lambda: "a".upper(n)),
+        told(lambda: [n].append()),
+    )
+
+
+N = [(0,), (1,), (2,)]
+CASES = [
+    (stars, N),
+    (members, N),
+    (methods, N),
+    (in_place, N),
+    (maps, N),
+    (dicts_that_are_not, N),
+    (percents, [(torch.tensor(1.5),), (torch.tensor(2),)]),
+    (percents_of_many, [(torch.ones(2),), (torch.ones(2, 1),)]),
+    (rounds, [(torch.tensor(1.5),), (torch.ones(2),)]),
+    (quotients, N[1:]),
+    (rows_of_keys, N),
+    (without_room, N),
+    (kinds_that_are_none, N),
+    (wrong_counts, N),
+]
