@@ -60,7 +60,7 @@ bool is_text(Raw r) { return r.is(Kind::Text); }
 /// Of texts, tuples, lists; empty if they take no part.
 Thing sequence_binary(int32_t op, Raw a, Raw b) {
     auto sequence = [](Raw r) { return is_sequence(r) || is_text(r); };
-    auto whole = [](Raw r) { return is_int(r) || r.is(Kind::Bool); };
+    auto whole = [](Raw r) { return is_int(r) || r.is(Kind::Bool) || r.is_tensor(); };
     if (op == Add && sequence(a)) {
         if (is_text(a) && is_text(b)) return of_text(text_in(a) + text_in(b));
         if (is_sequence(a) && a.kind() == b.kind()) return joined(a, b);
@@ -69,8 +69,8 @@ Thing sequence_binary(int32_t op, Raw a, Raw b) {
                  "\") to ", kind);
     }
     if (op == Mul && (sequence(a) || sequence(b))) {
-        if (sequence(a) && whole(b)) return repeat(a, int_in(b));
-        if (sequence(b) && whole(a)) return repeat(b, int_in(a));
+        if (sequence(a) && whole(b)) return repeat(a, index_of(b, nullptr));
+        if (sequence(b) && whole(a)) return repeat(b, index_of(a, nullptr));
         raise_as(types::TypeError, "can't multiply sequence by non-int of type '",
                  type_name(sequence(a) ? b : a), "'");
     }
@@ -109,7 +109,8 @@ Thing dict_binary(int32_t op, Raw left, Raw right) {
 Thing binary_or_none(int32_t op, Raw a, Raw b) {
     if (Thing out = number_binary(op, a, b)) return out;
     if (a.is(Kind::Text) && op == Mod) return of_text(percent_format(text_in(a), b));
-    if (a.is_tensor() || b.is_tensor()) return tensor_binary(op, a, b);
+    if (a.is_tensor() || b.is_tensor())
+        if (Thing out = tensor_binary(op, a, b)) return out;
     if (Thing out = sequence_binary(op, a, b)) return out;
     return dict_binary(op, a, b);
 }
@@ -144,8 +145,8 @@ Thing inplace(int32_t op, Raw a, Raw b) {
             raise_as(types::TypeError, "'", type_name(b), "' object is not iterable");
         for (Thing& item : all_of(b)) a.as<List>()->items.push_back(item.release());
         return Thing::borrow(a);
-    } else if (a.is(Kind::List) && op == Mul && (is_int(b) || b.is(Kind::Bool))) {
-        Thing all = repeat(a, int_in(b));
+    } else if (a.is(Kind::List) && op == Mul && (is_int(b) || b.is(Kind::Bool) || b.is_tensor())) {
+        Thing all = repeat(a, index_of(b, nullptr));
         std::swap(a.as<List>()->items, all.as<List>()->items);
         return Thing::borrow(a);
     } else if (a.is(Kind::Dict) && op == Or && !b.is(Kind::Dict)) {

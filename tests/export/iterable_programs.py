@@ -156,6 +156,13 @@ def rounds(x):
     return told(lambda: round(x)), told(lambda: round(x, 1))
 
 
+def repeats(x):
+    """A list times a tensor was no operator's; `+` named the wrong ones."""
+    rows = [1, 2]
+    rows *= x
+    return rows, told(lambda: rows + x), told(lambda: "ab" * x), told(lambda: x * (1, len(rows)))
+
+
 def quotients(n):
     return (
         told(lambda: divmod(n, int)),
@@ -228,6 +235,7 @@ CASES = [
     (percents, [(torch.tensor(1.5),), (torch.tensor(2),)]),
     (percents_of_many, [(torch.ones(2),), (torch.ones(2, 1),)]),
     (rounds, [(torch.tensor(1.5),), (torch.ones(2),)]),
+    (repeats, [(torch.tensor(2),), (torch.tensor(True),)]),
     (quotients, N[1:]),
     (rows_of_keys, N),
     (without_room, N),
