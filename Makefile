@@ -15,7 +15,7 @@ BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
-.PHONY: env build demo test libweft fuzz fuzz-compiled fuzz-autodiff fuzz-shapes fuzz-files fuzz-saved bench bench-choice sanitize \
+.PHONY: env build demo test libweft fuzz fuzz-compiled fuzz-autodiff fuzz-shapes fuzz-files fuzz-saved bench bench-calls bench-choice sanitize \
   sanitize-libweft lint types array-api tidy format pythons packages ray package check-all clean
 .DEFAULT_GOAL := build
 
@@ -91,6 +91,10 @@ fuzz-saved: build
 ## bench: weft beside PyTorch; PEERS=1 adds torch.compile, JAX and onnxruntime, with compilers' minutes
 bench: build $(TORCH_DONE) $(if $(PEERS),$(PEERS_DONE))
 	$(if $(PEERS),WEFT_BENCH_PEERS=1) $(BIN)/python bench/run.py
+
+## bench-calls: single calls of every family beside PyTorch; CALLS="conv" those that contain the text
+bench-calls: build $(TORCH_DONE)
+	$(BIN)/python -W ignore bench/calls.py --only "$(CALLS)"
 
 ## bench-choice: batched or one by one: what autobatch chooses, beside the better way
 bench-choice: build

@@ -114,17 +114,20 @@ def timed(step, count):
     return seconds / count
 
 
-def alternate(steps):
-    """Times callables turn and turn about; returns one list of seconds per step for each."""
+def alternate(steps, least=ROUND, spent=SPENT):
+    """Times callables turn and turn about; returns one list of seconds per step for each.
+
+    `least`: seconds that one timed round lasts at least; `spent`: on each callable, about.
+    """
     counts, longest = [], 0.0
     for step in steps:
         step()
         once = timed(step, 1)
-        count = max(1, round(ROUND / once))
-        counts.append(max(1, round(ROUND / timed(step, min(count, 100)))))
-        longest = max(longest, once, ROUND)
+        count = max(1, round(least / once))
+        counts.append(max(1, round(least / timed(step, min(count, 100)))))
+        longest = max(longest, once, least)
     gc.collect()
-    rounds = min(max(ROUNDS[0], round(SPENT / longest)), ROUNDS[1])
+    rounds = min(max(ROUNDS[0], round(spent / longest)), ROUNDS[1])
     samples = [[] for _ in steps]
     for _ in range(rounds):
         for step, count, sample in zip(steps, counts, samples):
