@@ -1,14 +1,16 @@
 """Single calls of every family (`call_table.py`), weft beside PyTorch.
 
 A row is one call on operands of one size, forward, or with its gradients too (`+ backward`). Both
-draw the same operands, and what they return has to agree. The rows are measured briefly; one below
-`LEAST` again and longer, and that is the number that counts.
+draw the same operands, and what they return has to agree. Processor time counts, so that a busy
+machine spoils little. The rows are measured briefly; one below `LEAST` again and longer, and that
+is the number that counts.
 """
 
 import argparse
 import itertools
 import json
 import statistics
+import time
 
 import harness
 from call_table import FAMILIES
@@ -103,7 +105,8 @@ def measured(row, libs, spent):
         values.append(step())
     expect_agreement(name, libs, values)
     del values
-    return [statistics.median(sample) for sample in harness.alternate(steps, *spent)]
+    clock = time.process_time
+    return [statistics.median(sample) for sample in harness.alternate(steps, *spent, clock)]
 
 
 def main():

@@ -103,35 +103,36 @@ def threads(count, cores, libs):
             os.sched_setaffinity(0, pinned)
 
 
-def timed(step, count):
+def timed(step, count, clock=time.perf_counter):
     """Seconds for one of `count` successive steps, the cyclic collector off as in timeit."""
     gc.disable()
-    start = time.perf_counter()
+    start = clock()
     for _ in range(count):
         step()
-    seconds = time.perf_counter() - start
+    seconds = clock() - start
     gc.enable()
     return seconds / count
 
 
-def alternate(steps, least=ROUND, spent=SPENT):
+def alternate(steps, least=ROUND, spent=SPENT, clock=time.perf_counter):
     """Times callables turn and turn about; returns one list of seconds per step for each.
 
-    `least`: seconds that one timed round lasts at least; `spent`: on each callable, about.
+    `least`: seconds that one timed round lasts at least; `spent`: on each callable, about; `clock`:
+    by which.
     """
     counts, longest = [], 0.0
     for step in steps:
         step()
-        once = timed(step, 1)
+        once = timed(step, 1, clock)
         count = max(1, round(least / once))
-        counts.append(max(1, round(least / timed(step, min(count, 100)))))
+        counts.append(max(1, round(least / timed(step, min(count, 100), clock))))
         longest = max(longest, once, least)
     gc.collect()
     rounds = min(max(ROUNDS[0], round(spent / longest)), ROUNDS[1])
     samples = [[] for _ in steps]
     for _ in range(rounds):
         for step, count, sample in zip(steps, counts, samples):
-            sample.append(timed(step, count))
+            sample.append(timed(step, count, clock))
     return samples
 
 
