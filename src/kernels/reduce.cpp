@@ -51,6 +51,36 @@ struct TruthOp {
     }
 };
 
+/// Sums of what is not NaN.
+template <class T>
+struct RowNumbers {
+    template <int Widest>
+    struct Body {
+        WEFT_INLINE static void run(const T* x, int64_t n, Total<T>* total) {
+            constexpr int Bytes = Widest > 32 ? 32 : Widest;  // as in row_fold
+            lane_sums<T, Bytes, 1>(
+                n,
+                [x]<int W>(int64_t i, auto* out) __attribute__((always_inline)) {
+                    const typename vec::Simd<T, W>::Vector v = vec::load<T, W>(x + i), zero{};
+                    out[0] = v == v ? v : zero;
+                },
+                total);
+        }
+    };
+};
+
+template <class T>
+struct NumbersOp {
+    using Lane = T;
+    using Part = Total<T>;
+    static constexpr Lane start = 0;
+    WEFT_INLINE static Lane merge(Lane acc, T x) { return acc + (x == x ? x : T(0)); }
+    WEFT_INLINE static void flush(Part& part, Lane acc) { part.add(acc); }
+    static void row(const T* x, int64_t n, Part* part) {
+        vec::per_width<RowNumbers<T>::template Body>(x, n, part);
+    }
+};
+
 /// Squares are exact in double for float.
 template <class T>
 struct RowSquares {
@@ -103,6 +133,13 @@ void sum(const T* x, SumOf<T>* y, Axis axis) {
     using Part = typename SumOp<T>::Part;
     reduce_with<SumOp<T>>(x, axis, [y](int64_t first, int64_t count, const Part* parts) {
         for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<SumOf<T>>(parts[i].get());
+    });
+}
+
+template <class T>
+void nansum(const T* x, T* y, Axis axis) {
+    reduce_with<NumbersOp<T>>(x, axis, [y](int64_t first, int64_t count, const Total<T>* parts) {
+        for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<T>(parts[i].get());
     });
 }
 
@@ -181,6 +218,7 @@ template void min(const double*, double*, Axis);
 template void min(const int64_t*, int64_t*, Axis);
 
 #define WEFT_REDUCE_REAL(T)                                                                        \
+    template void nansum(const T*, T*, Axis);                                                      \
     template void mean(const T*, T*, Axis);                                                        \
     template void norm2(const T*, T*, Axis);
 WEFT_REDUCE_REAL(float)

@@ -29,6 +29,10 @@ void sum(const T* x, SumOf<T>* y, Axis axis);
 template <class T>
 void prod(const T* x, SumOf<T>* y, Axis axis);
 
+/// Real. The sum, NaN counted as 0.
+template <class T>
+void nansum(const T* x, T* y, Axis axis);
+
 /// Real. Empty axis: NaN.
 template <class T>
 void mean(const T* x, T* y, Axis axis);

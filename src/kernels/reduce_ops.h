@@ -30,18 +30,42 @@ struct WrappingSum {
     int64_t get() const { return static_cast<int64_t>(value); }
 };
 
+/// How many of n bools are true, counted in bytes while these hold it.
+struct CountRow {
+    WEFT_INLINE static void run(const bool* x, int64_t n, WrappingSum* total) {
+        constexpr int64_t lanes = 64, rounds = 255;
+        const auto* at = reinterpret_cast<const uint8_t*>(x);
+        int64_t i = 0;
+        while (i + lanes <= n) {
+            uint8_t sums[lanes] = {};
+            for (int64_t r = 0; r < rounds && i + lanes <= n; ++r, i += lanes)
+                for (int64_t j = 0; j < lanes; ++j) sums[j] += at[i + j];
+            uint32_t sum = 0;
+            for (int64_t j = 0; j < lanes; ++j) sum += sums[j];
+            total->value += sum;
+        }
+        for (; i < n; ++i) total->value += at[i];
+    }
+};
+
 template <class T>
 struct SumOp {
-    using Lane = std::conditional_t<is_real<T>, T, uint64_t>;
+    static constexpr bool counts = std::is_same_v<T, bool>;
+    /// A byte counts the rows of a block.
+    using Lane = std::conditional_t<is_real<T>, T, std::conditional_t<counts, uint8_t, uint64_t>>;
+    static_assert(rows_per_block <= 255);
     using Part = std::conditional_t<is_real<T>, Total<T>, WrappingSum>;
     static constexpr Lane start = 0;
-    WEFT_INLINE static Lane merge(Lane acc, T x) { return acc + static_cast<Lane>(x); }
+    WEFT_INLINE static Lane merge(Lane acc, T x) {
+        return static_cast<Lane>(acc + static_cast<Lane>(x));
+    }
     WEFT_INLINE static void flush(Part& part, Lane acc) {
         if constexpr (is_real<T>) part.add(acc);
         else part.value += acc;
     }
     static void row(const T* x, int64_t n, Part* part) {
         if constexpr (is_real<T>) vec::per_width<RowSum<T>::template Body>(x, n, part);
+        else if constexpr (counts) per_isa<CountRow>(x, n, part);
         else per_isa<PlainRow<SumOp, T>>(x, n, part);
     }
 };

@@ -58,6 +58,17 @@ namespace {
 /// `wins(x, best)`: whether x replaces the best so far.
 template <class T, class Wins>
 void running_best(const T* x, T* y, int64_t* index, Axis axis, Wins wins) {
+    if (axis.inner == 1)  // the best stays in registers
+        return for_blocks(axis, [&](int64_t at) {
+            T best = x[at];
+            int64_t place = 0;
+            for (int64_t i = 0; i < axis.n; ++i) {
+                const T now = x[at + i];
+                if (wins(now, best)) best = now, place = i;
+                y[at + i] = best;
+                index[at + i] = place;
+            }
+        });
     for_blocks(axis, [&](int64_t at) {
         std::copy_n(x + at, axis.inner, y + at);
         std::fill_n(index + at, axis.inner, 0);

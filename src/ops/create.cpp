@@ -48,13 +48,10 @@ void fill(const Call& c, const Value& value) {
         value.kind() == Value::Kind::Complex ? Tensor::scalar(value.as_complex(), out.dtype())
         : value.kind() == Value::Kind::Float ? Tensor::scalar(value.as_double(), out.dtype())
                                              : Tensor::scalar(value.as_int(), out.dtype());
-    dispatch_size(out.dtype(), [&]<class U>() {
-        U* to = out.data<U>();
-        int64_t n = out.numel();
-        U element = *number.data<U>();
-        Unlocked unlocked(n);
-        std::fill_n(to, n, element);
-    });
+    constexpr int64_t few = 128;  // the copy of one element into many has wider stores
+    if (out.numel() > few) return copy_into(out, number);
+    dispatch_size(out.dtype(),
+                  [&]<class U>() { std::fill_n(out.data<U>(), out.numel(), *number.data<U>()); });
 }
 
 void ones_kernel(Call& c) { fill(c, 1); }

@@ -491,10 +491,23 @@ void add_truth(Table& t, std::string_view full, std::string_view over_dims, cons
         .samples({"f(B(2, 3), 0)", "f(B(2, 3), dim=(0, 1), keepdim=True)", "f(B(0, 3), 0)"});
 }
 
+void nansum_step(const Tensor& from, const Tensor& to, Axis axis) {
+    Unlocked unlocked(from.numel());
+    dispatch<FloatingTypes>(from.dtype(), "nansum", [&]<class T>() {
+        kernels::nansum(from.data<T>(), to.data<T>(), axis);
+    });
+}
+
+/// In one step, as the sums of a first one may be NaN (of infinities) and count.
 void nansum_kernel(Call& c) {
     Tensor x = summand(c.in[0], c.attr(2));
+    const DimMask mask = dim_mask(c.name(), c.attr(0), x.ndim());
+    if (is_floating(x.dtype()) && c.out(0).dtype() != DType::Bool) {
+        const Folded folded = fold(x, mask);
+        return nansum_step(folded.x, c.out(0), folded.axis);
+    }
     if (is_floating(x.dtype())) x = where(isnan(x), number(0, x.dtype()), x);
-    reduce(x, dim_mask(c.name(), c.attr(0), x.ndim()), c.out(0), step<Sum>);
+    reduce(x, mask, c.out(0), step<Sum>);
 }
 
 void register_counts(Table& t) {
