@@ -6,6 +6,7 @@
 #include "base/lock.h"
 #include "kernels/convert.h"
 #include "kernels/copy.h"
+#include "kernels/half_loops.h"
 #include "ops/call.h"
 #include "ops/pointwise.h"
 
@@ -31,7 +32,11 @@ inline constexpr bool only_stored = kernels::is_float8<T> || std::is_same_v<T, C
 
 template <class To, class From>
 kernels::MapLoop loop_between() {
-    if constexpr (only_stored<To> || only_stored<From>)
+    if constexpr (std::is_same_v<To, float> && std::is_same_v<From, Half>)
+        return kernels::half_to_float();
+    else if constexpr (std::is_same_v<To, Half> && std::is_same_v<From, float>)
+        return kernels::float_to_half();
+    else if constexpr (only_stored<To> || only_stored<From>)
         return kernels::map_loop<CompactCast<To>, To, From>();
     else return kernels::map_loop<Cast<To>, To, From>();
 }

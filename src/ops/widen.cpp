@@ -2,6 +2,8 @@
 
 #include <vector>
 
+#include "base/lock.h"
+#include "base/parallel.h"
 #include "ops/pointwise.h"
 #include "ops/shape.h"
 
@@ -135,6 +137,121 @@ void run_whole(Call& c) {
     }
 }
 
+// ---- strips ------------------------------------------------------------------------------------
+
+/// Elements of a strip: its wide operands stay in the first-level cache.
+constexpr int64_t kStrip = 1024;
+/// Fewer elements are done before the loop is found.
+constexpr int64_t kFewest = 1024;
+
+/// A pointwise loop over operands of which some are converted into it, and its result out of it.
+struct Strips {
+    struct Operand {
+        char* data = nullptr;
+        int64_t item = 0;                    ///< 0: one element repeated
+        kernels::MapLoop convert = nullptr;  ///< null: of the loop's dtype
+        int64_t wide_item = 0;
+    };
+    const LoopCall& found;
+    Operand at[4];  ///< the result first
+
+    /// Elements [begin, end).
+    void run(int64_t begin, int64_t end) const {
+        alignas(64) char buffer[4][kStrip * sizeof(int64_t)];
+        for (int64_t i = begin; i < end; i += kStrip) {
+            const int64_t n = std::min(kStrip, end - i);
+            char* p[4];
+            int64_t s[4];
+            for (int k = 0; k <= found.operands; ++k) {
+                const Operand& o = at[k];
+                p[k] = o.convert ? buffer[k] : o.data + i * o.item;
+                s[k] = o.convert ? o.wide_item : o.item;
+                if (k > 0 && o.convert)
+                    convert(o, p[k], o.wide_item, o.data + i * o.item, o.item, n);
+            }
+            found.loop(found.functor, p, s, n);
+            if (at[0].convert)
+                convert(at[0], at[0].data + i * at[0].item, at[0].item, p[0], s[0], n);
+        }
+    }
+
+private:
+    static void convert(const Operand& o, char* to, int64_t to_step, char* from, int64_t from_step,
+                        int64_t n) {
+        char* const p[] = {to, from};
+        const int64_t s[] = {to_step, from_step};
+        o.convert(nullptr, p, s, n);
+    }
+};
+
+/// What stands for the inputs while the kernel names its loop; empty if they are not of the kind.
+std::vector<Tensor> strip_probes(const Call& c) {
+    const Tensor& out = c.out(0);
+    const DType first = dtype_first(c);
+    std::vector<Tensor> probes;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        if (!t.defined()) return {};
+        if (t.ndim() == 0) {
+            probes.push_back(wide(becomes_first(first, t) ? as_dtype(t, first) : t));
+            continue;
+        }
+        if (!t.contiguous() || t.numel() != out.numel() || becomes_first(first, t)) return {};
+        probes.push_back(Tensor::empty(widened(t.dtype()), Dims{0}));
+    }
+    return probes;
+}
+
+bool is_strip_call(const Call& c) {
+    const Tensor& out = c.out(0);
+    if (!c.op->pointwise || c.op->random || c.outputs != 1) return false;
+    if (out.numel() < kFewest || !out.contiguous() || last_dtype(c) >= DType::UInt16) return false;
+    return !c.dest.defined() || is_inexact(out.dtype());
+}
+
+/// One result of dense operands and single numbers, by a kernel that is one loop: strip by strip,
+/// converted in the first-level cache. False: it is something else.
+bool run_in_strips(Call& c) {
+    if (!is_strip_call(c)) return false;
+    const Tensor& out = c.out(0);
+    const std::vector<Tensor> probes = strip_probes(c);
+    if (probes.empty()) return false;
+    LoopCall found(*c.op, probes.data(), c.inputs, c.attrs);
+    found.add_output(widened(out.dtype()), Dims{0});
+    try {
+        c.op->kernel(found);
+    } catch (const Error&) {
+        return false;  // it will say so when it runs
+    }
+    if (!found.loop || found.other) return false;
+    Strips strips{found, {}};
+    const auto operand = [](const Tensor& t, DType wide_dtype, bool is_result) {
+        const DType dtype = t.dtype();
+        Strips::Operand o{t.bytes(), item_size(dtype), nullptr, item_size(wide_dtype)};
+        if (dtype != wide_dtype)
+            o.convert = is_result ? cast_loop(dtype, wide_dtype) : cast_loop(wide_dtype, dtype);
+        return o;
+    };
+    strips.at[0] = operand(out, widened(out.dtype()), true);
+    Tensor numbers[3];
+    for (int k = 0; k < found.operands; ++k) {
+        const Tensor& t = found.operand[k];
+        if (t.ndim() == 0) {
+            numbers[k] = as_contiguous(t, found.to[k]);
+            strips.at[k + 1] = {numbers[k].bytes(), 0, nullptr, 0};
+            continue;
+        }
+        int i = 0;
+        while (i < c.inputs && !probes[static_cast<size_t>(i)].same(t)) ++i;
+        if (i == c.inputs || found.to[k] != t.dtype()) return false;
+        strips.at[k + 1] = operand(c.in[i], t.dtype(), false);
+    }
+    Unlocked unlocked(out.numel());
+    parallel_for(out.numel(), kPointwiseGrain,
+                 [&](int64_t begin, int64_t end) { strips.run(begin, end); });
+    return true;
+}
+
 /// Whether the call asks for its result in another dtype than float8: then the op computes in that.
 bool asks_for_dtype(const Call& c) {
     for (int k = 0; k < std::ssize(c.op->defaults); ++k)
@@ -169,7 +286,7 @@ void run_widened(Call& c) {
 void run_narrow(Call& c) {
     refuse_float8(c);
     if (c.op->every_dtype) return c.op->kernel(c);
-    run_widened(c);
+    if (!run_in_strips(c)) run_widened(c);
 }
 
 }  // namespace weft::ops
