@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms: `weft.fft`, PyTorch's names over SciPy's FFT, or NumPy's without it.
+"""Discrete Fourier transforms: `weft.fft`, PyTorch's names.
 
 The last dimension is transformed unless another is named. Integers count as the default dtype,
 float32 gives complex64 and float64 complex128; gradients of any order.

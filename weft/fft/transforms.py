@@ -13,15 +13,16 @@ from weft.fft.primitives import BY_N, NONE, ROOT, _padded, c2c, c2r, r2c
 
 
 def _norm(who: str, norm: str | None, forward: bool) -> int:
-    names = {None: "backward", "backward": "backward", "ortho": "ortho", "forward": "forward"}
-    if norm not in names:
+    if norm is None or norm == "backward":
+        return NONE if forward else BY_N
+    if norm == "forward":
+        return BY_N if forward else NONE
+    if norm != "ortho":
         raise RuntimeError(
             f"[{who}] expected norm 'backward', 'ortho' or 'forward', got {norm!r} (Invalid "
             f'normalization mode: "{norm}")'
         )
-    if norm == "ortho":
-        return ROOT
-    return BY_N if (names[norm] == "forward") == forward else NONE
+    return ROOT
 
 
 def _numbers(who: str, input: Tensor, complex: bool | None) -> Tensor:
@@ -71,9 +72,10 @@ def _counted(who: str, n: int) -> int:
 
 def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
     """Cut or padded with zeros to `sizes` along `dims`."""
+    shape = input.shape
     for d, n in zip(dims, sizes, strict=True):
-        have = input.shape[d]
-        input = input.narrow(d, 0, n) if n < have else _padded(input, d, n)
+        if n != shape[d]:
+            input = input.narrow(d, 0, n) if n < shape[d] else _padded(input, d, n)
     return input
 
 
@@ -112,8 +114,11 @@ def _many(who: str, input: Tensor, s: Any, dim: Any, half: bool = False) -> _Pla
     dims = [_wrapped(who, input, d) for d in dim]
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"[{who}] expected each dim once, got {dims} (FFT dims must be unique)")
+    shape = input.shape
+    whole = [shape[d] for d in dims]
+    if s is None and not half and 0 not in whole:
+        return _Plan(dims, whole)
     sizes = [-1] * len(dims) if s is None else list(s)
-    whole = [input.shape[d] for d in dims]
     if half and whole:
         whole[-1] = 2 * (whole[-1] - 1)
     return _Plan(dims, [_counted(who, w if n == -1 else n) for n, w in zip(sizes, whole)])
@@ -127,9 +132,9 @@ def _complex_to_complex(
     if not plan.dims:
         result = x.clone()
     elif x.is_complex():
-        result = c2c(x, dim=plan.dims, normalization=mode, forward=forward)
+        result = c2c(x, plan.dims, mode, forward)
     else:
-        result = r2c(x, dim=plan.dims, normalization=mode, onesided=False)
+        result = r2c(x, plan.dims, mode, False)
         result = result if forward else result.conj()
     return result if out is None else write_out(who, out, result)
 
@@ -145,11 +150,11 @@ def _real_to_half(
     x = _resized(input, *plan)
     mode = _norm(who, norm, forward)
     if forward:
-        result = r2c(x, dim=plan.dims, normalization=mode, onesided=True)
+        result = r2c(x, plan.dims, mode, True)
     else:
-        result = r2c(x, dim=plan.dims[-1:], normalization=mode, onesided=True).conj()
+        result = r2c(x, plan.dims[-1:], mode, True).conj()
         if plan.dims[:-1]:
-            result = c2c(result, dim=plan.dims[:-1], normalization=mode, forward=False)
+            result = c2c(result, plan.dims[:-1], mode, False)
     return result if out is None else write_out(who, out, result)
 
 
@@ -166,9 +171,9 @@ def _half_to_real(
     mode = _norm(who, norm, forward)
     if forward:
         if dims[:-1]:
-            x = c2c(x, dim=dims[:-1], normalization=mode, forward=True)
+            x = c2c(x, dims[:-1], mode, True)
         x, dims = x.conj(), dims[-1:]
-    result = c2r(x, dim=dims, normalization=mode, last_dim_size=sizes[-1])
+    result = c2r(x, dims, mode, sizes[-1])
     return result if out is None else write_out(who, out, result)
 
 

@@ -1,0 +1,38 @@
+/// How a transform of n numbers is made of short ones, and their factors.
+#pragma once
+#include <complex>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace weft::kernels {
+
+/// exp(-2πi j / n), to the last bit or two of a double.
+std::complex<double> unit_root(int64_t j, int64_t n);
+
+/// The largest prime that a pass takes.
+inline constexpr int most_radix = 13;
+
+template <class T>
+struct FftPlan {
+    struct Pass {
+        int radix;
+        int64_t done;                           ///< the product of the radices before it
+        int64_t rest;                           ///< that of those behind it
+        std::vector<std::complex<T>> twiddles;  ///< radix - 1 for each of the `rest`
+        std::vector<std::complex<T>> roots;     ///< of a radix beyond 5: exp(-2πi j / radix)
+    };
+    int64_t n = 1;
+    std::vector<Pass> passes;
+};
+
+/// What a length has as factors up to most_radix; is_smooth: no others.
+bool is_smooth(int64_t n);
+/// The smallest m >= n that has no prime factors beyond 5.
+int64_t next_smooth(int64_t n);
+
+/// The plan of a smooth length; the latest ones are kept.
+template <class T>
+std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n);
+
+}  // namespace weft::kernels
