@@ -468,7 +468,7 @@ const char* linear_node(const Call& c) {
 
 }  // namespace
 
-bool find_product(const Call& c, Product& found) {
+bool describe_product(const Call& c, Product& found) {
     using Describe = bool (*)(const Call&, Product&);
     static constexpr std::pair<Kernel, Describe> kProducts[] = {
         {or_complex<mm_kernel>, mm_product},
@@ -476,10 +476,14 @@ bool find_product(const Call& c, Product& found) {
         {addmm_kernel, addmm_product},
         {linear_kernel, linear_product}};
     found.dtype = c.out(0).dtype();
-    if (is_complex(found.dtype) || is_narrow(found.dtype)) return false;
     for (const auto& [kernel, describe] : kProducts)
         if (c.op->kernel == kernel) return describe(c, found);
     return false;
+}
+
+bool find_product(const Call& c, Product& found) {
+    const DType t = c.out(0).dtype();
+    return !is_complex(t) && !is_narrow(t) && describe_product(c, found);
 }
 
 }  // namespace ops

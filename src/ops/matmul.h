@@ -40,6 +40,11 @@ struct Product {
 /// The product that a call with its outputs laid out is, told from layouts alone. False: it is none of these ops, or
 /// something has to be converted or copied first.
 bool find_product(const Call& c, Product& found);
+/// The same of any dtype, for kernels of their own.
+bool describe_product(const Call& c, Product& found);
+
+/// Runs a product of bfloat16 where the processor has an instruction for it; false: it does not, or the call is another.
+bool run_bf16_product(Call& c);
 
 // The same for one op each, of a wide real dtype, which `found` has already. False: an operand has to be copied first.
 bool mm_product(const Call& c, Product& found);

@@ -1,5 +1,6 @@
 /// How operands of products lie, and what runs on them.
 #include "base/lock.h"
+#include "kernels/bf16_gemm.h"
 #include "ops/copy.h"
 #include "ops/matmul.h"
 
@@ -170,6 +171,53 @@ void Product::run(char* out, const char* a, const char* b, const char* added,
                              static_cast<T>(beta), d, lead_added, c, n,
                              reinterpret_cast<const T*>(plus));
     });
+}
+
+// ---- bfloat16 ----------------------------------------------------------------------------------
+
+namespace {
+
+/// Multiply-adds from which on a product of bfloat16 is not converted to float.
+constexpr int64_t least_bf16_work = 1 << 15;
+
+bool all_of_bfloat16(const Call& c) {
+    if (c.outputs != 1 || c.out(0).dtype() != DType::BFloat16 || !c.out(0).contiguous())
+        return false;
+    for (int i = 0; i < c.inputs; ++i)
+        if (c.in[i].defined() && c.in[i].dtype() != DType::BFloat16) return false;
+    return true;
+}
+
+}  // namespace
+
+bool run_bf16_product(Call& c) {
+    Product p;
+    if (!kernels::bf16_gemm_ready() || !all_of_bfloat16(c) || !describe_product(c, p)) return false;
+    if (p.outer != 1 || p.lead_out || p.m < 2 || p.n < 2 || p.k < 2) return false;
+    if (1.0 * p.batch * p.m * p.n * p.k < least_bf16_work) return false;
+    const auto at = [](const Tensor& t) {
+        return reinterpret_cast<const kernels::BFloat16*>(t.bytes());
+    };
+    const kernels::Bf16Product q{p.trans_a,
+                                 p.trans_b,
+                                 p.batch,
+                                 p.m,
+                                 p.n,
+                                 p.k,
+                                 static_cast<float>(p.alpha),
+                                 at(c.in[p.a]),
+                                 p.lead_a,
+                                 p.step_a,
+                                 at(c.in[p.b]),
+                                 p.lead_b,
+                                 p.step_b,
+                                 static_cast<float>(p.beta),
+                                 p.added < 0 ? nullptr : at(c.in[p.added]),
+                                 p.lead_added,
+                                 reinterpret_cast<kernels::BFloat16*>(c.out(0).bytes())};
+    const Unlocked unlocked(p.batch * p.m * p.n * p.k / 8);
+    kernels::bf16_gemm(q);
+    return true;
 }
 
 }  // namespace weft::ops

@@ -4,6 +4,7 @@
 
 #include "base/lock.h"
 #include "base/parallel.h"
+#include "ops/matmul.h"
 #include "ops/pointwise.h"
 #include "ops/shape.h"
 
@@ -286,7 +287,7 @@ void run_widened(Call& c) {
 void run_narrow(Call& c) {
     refuse_float8(c);
     if (c.op->every_dtype) return c.op->kernel(c);
-    if (!run_in_strips(c)) run_widened(c);
+    if (!run_bf16_product(c) && !run_in_strips(c)) run_widened(c);
 }
 
 }  // namespace weft::ops
