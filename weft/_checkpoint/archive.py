@@ -172,15 +172,24 @@ class ArchiveWriter:
 
     def write(self, name: str, data: bytes | memoryview) -> None:
         """Adds a record."""
+        import zlib
+
         info = zipfile.ZipInfo(f"{self.name}/{name}")
-        large = len(data) >= _LARGE
+        large, at = len(data) >= _LARGE, self._position()
         before = _LOCAL_HEADER.size + len(info.filename.encode()) + (_ZIP64_EXTRA if large else 0)
-        fill = -(self._position() + before + 4) % ALIGNMENT
+        fill = -(at + before + 4) % ALIGNMENT
         info.extra = b"FB" + struct.pack("<H", fill) + b"Z" * fill
-        info.file_size = len(data)
+        info.file_size = info.compress_size = len(data)
+        info.CRC = zlib.crc32(data)
+        info.header_offset = at
+        header = info.FileHeader(zip64=large)
+        file: Any = self.zip.fp  # all is known: no header to be written again, as zipfile's own
+        file.write(header)
+        file.write(data)
+        self.zip.filelist.append(info)
+        file.flush()  # of a device the place is 0 when all is written
+        self.zip.start_dir = file.tell()
         self.padded.append(info)
-        with self.zip.open(info, "w", force_zip64=large) as record:
-            record.write(data)
 
     def _position(self) -> int:
         return self.zip.start_dir if self.padded else self.zip.fp.tell()  # type: ignore[union-attr]

@@ -107,6 +107,11 @@ def _without_frames(pickled: bytes) -> bytes:
     return b"".join([*out, pickled[start:]])
 
 
+# See Note [Names without modules]: a path, what memoizes the text, and BINPERSID.
+_AFTER_TOKEN = re.compile(b"([^\n]*\n[^\n]*\n)(q.|r....)Q", re.DOTALL)
+_AFTER_TOKEN_FRAMED = re.compile(b"([^\n]*\n[^\n]*\n)(\x94)Q", re.DOTALL)
+
+
 class Pickler(pickle.Pickler):
     """Pickles `obj` as PyTorch does; `storages` are then to be written beside it.
 
@@ -126,14 +131,23 @@ class Pickler(pickle.Pickler):
     def pickled(self, obj: Any) -> bytes:
         """The pickle of `obj`."""
         self.dump(obj)
-        token = self._token.encode()
-        # See Note [Names without modules]: the text, what memoizes it, and BINPERSID.
-        written, text = self._file.getvalue(), b"X...."
-        memoized = b"q.|r...."
+        written = self._file.getvalue()
+        token, after = self._token.encode(), _AFTER_TOKEN
         if self._framed:
-            written, text, memoized = _without_frames(written), b"(?:X....|\x8c.)", b"\x94"
-        pattern = re.compile(text + token + b"([^\n]*\n[^\n]*\n)(" + memoized + b")Q", re.DOTALL)
-        return pattern.sub(lambda found: b"c" + found[1] + found[2], written)
+            written, after = _without_frames(written), _AFTER_TOKEN_FRAMED
+        first, *rest = written.split(token)
+        out = [first]
+        for piece in rest:
+            found = after.match(piece)
+            if found is None:
+                raise pickle.PicklingError(
+                    "[save] expected a name behind its token, got another text"
+                )
+            size = len(token) + len(found[1])
+            short = self._framed and size < 256
+            out[-1] = out[-1][: -2 if short else -5]  # the opcode of a text, and its size
+            out += [b"c", found[1], found[2], piece[found.end() :]]
+        return b"".join(out)
 
     def persistent_id(self, obj: Any) -> Any:
         """Ids of storages and of PyTorch's names."""
