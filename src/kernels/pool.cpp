@@ -215,9 +215,24 @@ bool pairs(const PoolShape& s) {
 
 }  // namespace
 
+/// Neighbours of a line; the first of equals, of NaNs the last, as everywhere.
+template <class T>
+struct MaxOfNeighbours {
+    WEFT_INLINE static void run(const T* __restrict x, T* __restrict y, int64_t out) {
+        for (int64_t o = 0; o < out; ++o) {
+            const T a = x[2 * o], b = x[2 * o + 1];
+            y[o] = (b > a) | (b != b) ? b : a;
+        }
+    }
+};
+
 template <class T>
 void max_pool(const PoolShape& s, const T* x, T* y, int64_t* index) {
     const int64_t in = s.in_size(), out = s.out_size(), width = s.axis[2].in;
+    if (!index && s.axis[2].pairs && in == width)  // planes of one line
+        return for_planes(s, [&](int64_t p) {
+            per_isa_selecting<MaxOfNeighbours<T>>(x + p * in, y + p * out, out);
+        });
     const bool fast = pairs(s) && !index;
     const Windows<T> windows(s);
     for_planes(s, [&](int64_t p) {

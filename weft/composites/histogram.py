@@ -27,14 +27,15 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if input.dtype.is_floating_point or input.dtype.is_complex or input.dtype is _C.bool:
         raise NotImplementedError(f"[bincount] expected integers, got {input.dtype}")
     input = input.to(_C.int64)
-    if input.dim() != 1 or (input.numel() and bool((input < 0).any())):
+    low, high = (int(x) for x in input.aminmax()) if input.numel() else (0, -1)
+    if input.dim() != 1 or low < 0:
         raise RuntimeError(
             f"[bincount] expected numbers to count, got {input.dtype} {tuple(input.shape)} "
             "(bincount only supports 1-d non-negative integral inputs.)"
         )
     if minlength < 0:
         raise RuntimeError(f"[bincount] expected minlength of at least 0, got {minlength}")
-    size = max(minlength, int(input.max()) + 1 if input.numel() else 0)
+    size = max(minlength, high + 1)
     if weights is None:
         weights = weft.ones(1, dtype=_C.int64).expand(input.shape)
     elif weights.dtype is not _C.float32:

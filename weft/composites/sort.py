@@ -363,8 +363,7 @@ def unique_consecutive(
     x = input.detach()
     values = x.reshape(-1) if dim is None else x.movedim(dim, 0)
     new = _runs(values)
-    kept = values[new]
-    kept = kept if dim is None else kept.movedim(0, dim)
+    kept = values.masked_select(new) if dim is None else values[new].movedim(0, dim)
     node = "UniqueConsecutiveBackward0"
     found = list(without_derivative("unique_consecutive", (input,), (kept,), node))
     if return_inverse:

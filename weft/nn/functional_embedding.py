@@ -114,6 +114,7 @@ def embedding_bag(
             "for argument #1 'indices' to have one of the following scalar types: Long, Int)"
         )
     bags, count = _bags(input, offsets, include_last_offset)
+    equal = input.dim() == 2 and padding_idx is None and input.numel() > 0
     indices = input.reshape(-1).long()
     if padding_idx is not None:
         size = weight.shape[0]
@@ -126,6 +127,13 @@ def embedding_bag(
     rows = weft.nn.functional.embedding(
         indices, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse
     )
+    if equal:  # a bag is a line along a dimension
+        if per_sample_weights is not None:
+            rows = rows * per_sample_weights.reshape(-1, 1)
+        lines = rows.reshape(*input.shape, weight.shape[1])
+        if mode == "max":
+            return lines.max(1)[0]
+        return lines.mean(1) if mode == "mean" else lines.sum(1)
     out = weft.zeros(count, weight.shape[1], dtype=weight.dtype, device=weight.device)
     if mode == "max":
         return _largest(rows, bags, count) if rows.shape[0] else out

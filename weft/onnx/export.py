@@ -239,9 +239,7 @@ _NUMBERS: tuple[Callable[[Any], Any], ...] = (
 )  # fmt: skip
 
 
-def _with_examples(
-    package: Any, free: Free, opset: int, output_names: Sequence[str] | None
-) -> Any:
+def _with_examples(package: Any, free: Free, opset: int, output_names: Sequence[str] | None) -> Any:
     """The model, by the first examples with which the program runs.
 
     Note [Examples]

@@ -425,9 +425,7 @@ class _Loop:
         value: Value = things[key[1]][1].value
         return value
 
-    def write(
-        self, graph: Any, inputs: Sequence[tuple[Key, Value]], scans: Sequence[Held]
-    ) -> None:
+    def write(self, graph: Any, inputs: Sequence[tuple[Key, Value]], scans: Sequence[Held]) -> None:
         """Adds the node, and gives registers, tensors and lists what they hold after it."""
         walk, model, helper = self.walk, self.walk.model, onnx_package().helper
         count = ""

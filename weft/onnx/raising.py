@@ -81,10 +81,12 @@ def _others(given: Sequence[Any], free: set[Pair]) -> Iterator[Other]:
             return weft.full_like(first, max(value, 0) if _is_unsigned(first) else value)
 
         yield filled
-    yield lambda v: (
-        weft.full_like(v.examples[0], math.nan)
-        if not v.is_number and v.examples[0].is_floating_point()
-        else v.examples[0]
+    yield (
+        lambda v: (
+            weft.full_like(v.examples[0], math.nan)
+            if not v.is_number and v.examples[0].is_floating_point()
+            else v.examples[0]
+        )
     )
     for values in _numbers(numbers, largest + 8):
         yield lambda v, values=values: values.get(id(v), v.examples[0])  # type: ignore[misc]
@@ -95,9 +97,7 @@ def _numbers(numbers: Sequence[Held], largest: int) -> Iterator[dict[int, Any]]:
     ints, floats = (0, 1, -1, 2, largest), _FLOATS
     for own in (*([n] for n in numbers), numbers):
         for k in range(len(ints)):
-            yield {
-                id(n): type(n.examples[0])((floats if _is_float(n) else ints)[k]) for n in own
-            }
+            yield {id(n): type(n.examples[0])((floats if _is_float(n) else ints)[k]) for n in own}
 
 
 def _is_float(n: Held) -> bool:

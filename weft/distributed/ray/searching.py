@@ -89,9 +89,7 @@ def search(
         return tuner.fit()
 
 
-def _trainable(
-    fn: bytes, name: str, workers: int, cpus: int
-) -> Callable[[dict[str, Any]], None]:
+def _trainable(fn: bytes, name: str, workers: int, cpus: int) -> Callable[[dict[str, Any]], None]:
     """What Tune calls in the process of a trial."""
 
     def trial(config: dict[str, Any]) -> None:

@@ -41,4 +41,3 @@ def train() -> None:
         call(train_fn, config)
     barrier()
     destroy_process_group()
-

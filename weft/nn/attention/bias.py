@@ -85,9 +85,7 @@ class CausalBias(Tensor):
         return F.scaled_dot_product_attention(query, key, value, mask, dropout_p, causal, **more)
 
     @classmethod
-    def __torch_function__(
-        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
-    ) -> Any:
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Attention looks at the sizes; other calls see a tensor without elements."""
         if func is F.scaled_dot_product_attention:
             return cls._dispatch(*args, **(kwargs or {}))

@@ -328,9 +328,7 @@ def custom_scalars(layout: dict[str, dict[str, Any]]) -> Any:
             made.append(layout_pb2.Chart(title=title, **content))
         categories.append(layout_pb2.Category(title=category, chart=made))
     packed = layout_pb2.Layout(category=categories).SerializeToString()
-    tensor = TensorProto(
-        dtype="DT_STRING", string_val=[packed], tensor_shape=TensorShapeProto()
-    )
+    tensor = TensorProto(dtype="DT_STRING", string_val=[packed], tensor_shape=TensorShapeProto())
     return _value("custom_scalars__config__", tensor=tensor, metadata=_metadata(PLUGIN_NAME))
 
 

@@ -247,9 +247,7 @@ def perspective(img: Tensor, coeffs: list[float], interpolation: str, fill: Any)
     return _sampled(img, weft.stack([across, down], -1).unsqueeze(0), interpolation, fill)
 
 
-def elastic_transform(
-    img: Tensor, displacement: Tensor, interpolation: str, fill: Any
-) -> Tensor:
+def elastic_transform(img: Tensor, displacement: Tensor, interpolation: str, fill: Any) -> Tensor:
     h, w = img.shape[-2:]
     x = weft.linspace((1 - w) / w, (w - 1) / w, w).expand(h, w)
     y = weft.linspace((1 - h) / h, (h - 1) / h, h).unsqueeze(-1).expand(h, w)
