@@ -48,7 +48,7 @@ void fill(const Call& c, const Value& value) {
         value.kind() == Value::Kind::Complex ? Tensor::scalar(value.as_complex(), out.dtype())
         : value.kind() == Value::Kind::Float ? Tensor::scalar(value.as_double(), out.dtype())
                                              : Tensor::scalar(value.as_int(), out.dtype());
-    constexpr int64_t few = 128;  // the copy of one element into many has wider stores
+    constexpr int64_t few = 1024;  // the copy of one element into many has wider stores
     if (out.numel() > few) return copy_into(out, number);
     dispatch_size(out.dtype(),
                   [&]<class U>() { std::fill_n(out.data<U>(), out.numel(), *number.data<U>()); });
