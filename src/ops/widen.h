@@ -6,7 +6,8 @@ namespace weft::ops {
 
 /// Runs c's kernel where an operand or a result is narrow. One that takes wide dtypes alone gets its
 /// inputs converted to these; its results are converted into c.out(k), which have memory. Pointwise
-/// ops on large dense tensors go block by block. Throws NotImplemented for float8 dtypes in ops that
+/// ops on dense tensors go strip by strip where they are one loop, else block by block; products of bfloat16
+/// take the processor's instruction, where it has one. Throws NotImplemented for float8 dtypes in ops that
 /// would compute in them (Note [Float8]).
 void run_narrow(Call& c);
 
