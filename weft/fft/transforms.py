@@ -208,7 +208,7 @@ def ifft(
     Complex, of the input's shape but for `n`.
 
     >>> weft.fft.ifft(weft.tensor([3., -1.]))
-    tensor([1.+0.j, 2.+0.j])
+    tensor([1.-0.j, 2.-0.j])
     """
     x = _numbers("fft.ifft", input, None)
     return _complex_to_complex("fft.ifft", x, _one("fft.ifft", x, n, dim), norm, False, out)
