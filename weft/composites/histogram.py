@@ -27,7 +27,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if input.dtype.is_floating_point or input.dtype.is_complex or input.dtype is _C.bool:
         raise NotImplementedError(f"[bincount] expected integers, got {input.dtype}")
     input = input.to(_C.int64)
-    low, high = (int(x) for x in input.aminmax()) if input.numel() else (0, -1)
+    low, high = (int(input.min()), int(input.max())) if input.numel() else (0, -1)
     if input.dim() != 1 or low < 0:
         raise RuntimeError(
             f"[bincount] expected numbers to count, got {input.dtype} {tuple(input.shape)} "
