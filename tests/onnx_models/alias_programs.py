@@ -157,8 +157,12 @@ class Drawn:
 
 def program(seed: int, folder: Path) -> Any:
     """The function that a seed draws, with its text in a file."""
-    path = folder / f"alias_{seed}.py"
-    path.write_text(Drawn(seed).text)
+    return function_in(folder / f"alias_{seed}.py", Drawn(seed).text)
+
+
+def function_in(path: Path, text: str) -> Any:
+    """The function f of a text, which a file has so that it can be read again."""
+    path.write_text(text)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

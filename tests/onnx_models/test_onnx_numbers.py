@@ -187,3 +187,37 @@ def test_functions_of_math_are_refused_as_documented(name: str) -> None:
     more = (2.0,) if name in ("copysign", "fmod") else ()
     with pytest.raises(NotOnnx, match=name):
         weft.onnx.export(lambda x: function(int(x), *more), (T(3),))
+
+
+COUNTED: list[Callable[..., Any]] = [
+    lambda x: weft.arange(0.5, x.shape[0], 0.7),
+    lambda x: weft.arange(0, x.shape[0] * 0.1, 0.1),
+    lambda x: weft.arange(x.shape[0] / 3, 1.5, -0.1) if x.shape[0] > 5 else x,
+    lambda x: weft.arange(0.5, x.shape[0] + 0.5, 0.7, dtype=weft.float64),
+    lambda x: weft.arange(1.9, x.shape[0] + 2.5, 1, dtype=weft.int64),
+    lambda x: weft.arange(0.5, x.shape[0] + 0.7, 1, dtype=weft.int32),
+    lambda x: weft.arange(1, x.shape[0] + 2, 3),
+]
+
+
+@pytest.mark.parametrize("k", range(len(COUNTED)))
+def test_arange_counts_in_double_as_eager_does(k: int) -> None:
+    """Range in float32 had an element more or less where the last is near the end."""
+    f = COUNTED[k]
+    made = weft.onnx.export(f, (weft.ones(7),), dynamic_shapes={"x": {0: "n"}})
+    for n in range(1, 60):
+        got, expected = made(weft.ones(n))[0], f(weft.ones(n))
+        assert got.dtype == expected.dtype
+        assert got.shape == expected.shape, n
+        assert weft.allclose(got, expected), n
+
+
+@pytest.mark.parametrize("dtype", [weft.uint8, weft.int8, weft.int32, weft.int64])
+def test_shifts_beyond_the_width(dtype: Any) -> None:
+    """Of uint8 >> 8 the highest bit was left, as if it were a sign."""
+    a = T([127, 100, 7, 1], dtype=dtype) * (2 if dtype == weft.uint8 else -1)
+    for bits in (0, 1, 7, 8, 9, 31, 32, 63, 64, 100):
+        b = T([bits] * 4, dtype=dtype)
+        right, left = weft.onnx.export(lambda a, b: (a >> b, a << b), (a, b))(a, b)
+        assert right.tolist() == (a >> b).tolist(), bits
+        assert left.tolist() == (a << b).tolist(), bits

@@ -25,6 +25,14 @@ def stretched(tensor: Tensor, sizes: dict[int, int]) -> Tensor:
     return tensor
 
 
+def cut(tensor: Tensor, sizes: dict[int, int]) -> Tensor:
+    """Its first rows, over the same memory where it has as many."""
+    for d, n in sizes.items():
+        if n <= tensor.shape[d]:
+            tensor = tensor.narrow(d, 0, n)
+    return stretched(tensor, sizes)
+
+
 def numbers_in(v: Any) -> Iterator[Held]:
     """The integers in a value that only a run knows."""
     if isinstance(v, Held):
@@ -70,12 +78,27 @@ def grown(first: Tensor, second: Tensor, dims: Sequence[int]) -> Tensor:
     and not empty, whatever it holds."""
     sizes = [_more(m) if d in dims and n in (0, m) else n
              for d, (m, n) in enumerate(zip(first.shape, second.shape))]  # fmt: skip
-    return second if sizes == list(second.shape) else weft.zeros(sizes, dtype=first.dtype)
+    return second if sizes == list(second.shape) else _laid_out(sizes, first)
+
+
+def _laid_out(sizes: Sequence[int], like: Tensor) -> Tensor:
+    """Zeros of other sizes that lie in their memory as `like` does: with the order of its
+    dimensions, and with gaps where it has some."""
+    strides, step, dense = [0] * len(sizes), 1, 1
+    for d in sorted(range(len(sizes)), key=lambda d: (like.stride()[d], -d)):
+        size, stride = like.shape[d], like.stride()[d]
+        if stride == 0:
+            continue
+        if stride != dense and (size != 1 or sizes[d] != 1):
+            step *= 2
+        strides[d] = step
+        step, dense = step * max(sizes[d], 1), stride * max(size, 1)
+    return weft.zeros(step, dtype=like.dtype).as_strided(sizes, strides)
 
 
 def with_ones(first: Tensor, second: Tensor, dims: Sequence[int]) -> Tensor:
     """A second example that has the size 1 in those of `dims` where the first has it."""
-    return stretched(second, {d: 1 for d in dims if first.shape[d] == 1})
+    return cut(second, {d: 1 for d in dims if first.shape[d] == 1})
 
 
 def shrunk(first: Any, second: Any) -> Any:
@@ -84,7 +107,7 @@ def shrunk(first: Any, second: Any) -> Any:
     if isinstance(first, Tensor) and isinstance(second, Tensor):
         pairs = zip(first.shape, second.shape)
         dims = {d: m for d, (m, n) in enumerate(pairs) if m != n and n == _more(m)}
-        return stretched(second, dims) if dims else second
+        return cut(second, dims)
     if isinstance(first, (list, tuple)):
         return type(first)(shrunk(a, b) for a, b in zip(first, second))
     if isinstance(first, slice):

@@ -174,7 +174,7 @@ def _right(g: Builder, self: Value, other: Value) -> Value:
     # ONNX shifts bits without a sign: of negative numbers, those of the complement
     low = self < 0
     plain = g.op("Where", low, g.op("BitwiseNot", self), self)
-    widest = self.dtype.itemsize * 8 - 1
+    widest = self.dtype.itemsize * 8 - int(self.dtype.is_signed)  # all but the sign
     most = g.op("Where", other < 0, widest, g.op("Min", other, widest))
     bits = [g.cast(v, weft.uint64) for v in (plain, most)]
     out = g.cast(g.op("BitShift", *bits, direction="RIGHT"), self.dtype)

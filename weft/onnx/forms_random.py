@@ -31,9 +31,14 @@ def _arange_start(g: Builder, start: Any, end: Any, step: Any, dtype: Any) -> Va
     if not any(isinstance(v, Value) for v in (start, end, step)):
         made = weft.arange(start, end, step, dtype=into)
         return g.op("Identity", g.const(made.numpy(), into))
-    wide = weft.int64 if not into.is_floating_point else into
-    ends = [g.scalar(v, wide) for v in (start, end, step)]
-    return g.cast(g.op("Range", *ends, sizes=(None,)), into)
+    if into == weft.int64:
+        return g.op("Range", *(g.scalar(v, into) for v in (start, end, step)), sizes=(None,))
+    # as eager: counted in double; the numbers are doubles too, or whole ones
+    low, high, gap = (g.scalar(v, weft.float64) for v in (start, end, step))
+    count = g.cast(g.op("Ceil", (high - low) / gap), weft.int64)
+    wide = weft.float64 if into.is_floating_point else weft.int64
+    turn = g.cast(g.arange(count), wide)
+    return g.cast(turn * g.scalar(step, wide) + g.scalar(start, wide), into)
 
 
 @form("linspace")

@@ -15,7 +15,7 @@ from typing import Any
 
 import weft
 from weft.onnx.errors import NotOnnx
-from weft.onnx.values import Callee, Examples, Grown, Held, Instance, Repeated, Seq
+from weft.onnx.values import Callee, Examples, Grown, Held, Instance, Repeated, Seq, layout
 
 Sides = tuple[Any, ...]  #: what one value may be: of each way; None: nothing
 
@@ -138,31 +138,86 @@ def parts(values: Iterable[Any]) -> Iterable[Any]:
             left.append(v.view.base)
 
 
+def is_dense(t: weft.Tensor, free: Sequence[int | None]) -> bool:
+    """Whether a tensor lies in its memory without gaps, row by row, in all sizes of what is free.
+
+    `is_contiguous` passes over dimensions of size 1 and tensors without elements; where such a size
+    is free (None), a run has more.
+    """
+    step = 1
+    for size, stride, n in zip(t.shape[::-1], t.stride()[::-1], free[::-1]):
+        if stride != step and (size != 1 or n is None):
+            return False
+        step *= max(size, 1)
+    return True
+
+
+def is_laid_out(t: weft.Tensor, free: Sequence[int | None]) -> bool:
+    """Whether an example's strides tell those of all runs: no free size of it is 0 or 1."""
+    return all(size > 1 for size, n in zip(t.shape, free) if n is None)
+
+
+def is_overlapping(v: Held) -> bool:
+    """Whether several elements of a view are one memory, as of `unfold(0, 2, 1)`; of one whose
+    examples are too small to tell, what it is a view of decides."""
+    if any(map(_overlaps, v.examples)):
+        return True
+    told = all(is_laid_out(e, v.value.sizes or ()) for e in v.examples)
+    return not told and v.view is not None and is_overlapping(v.view.base)
+
+
+def _overlaps(t: weft.Tensor) -> bool:
+    last = 0  # the farthest element along the dimensions with smaller strides
+    for stride, size in sorted(zip(t.stride(), t.shape)):
+        if size > 1 and stride <= last:
+            return True
+        last += stride * max(size - 1, 0)
+    return False
+
+
 def same_strides(a: Examples, b: Examples) -> bool:
     """Whether two tensors lie in their memory alike, so that what is a view of the one is one of
     the other."""
     return all(
-        x.is_contiguous() and y.is_contiguous()
+        is_dense(x, layout(a)) and is_dense(y, layout(b))
         or x.shape == y.shape and x.stride() == y.stride()
         for x, y in zip(a, b)
     )  # fmt: skip
 
 
-def is_unsure(base: Held, first: weft.Tensor, second: weft.Tensor) -> bool:
-    """Whether the strides of a run say if these results of an op are a view (`Form.may_view`)."""
-    views = [base in sharing(r, k, [base]) for k, r in enumerate((first, second))]
-    return base.loose or views[0] != views[1] or not views[0] and None in (base.value.sizes or ())
+def is_unsure(base: Held, is_view: bool) -> bool:
+    """Whether the strides of a run say if the result of an op, which is a view of the examples
+    of `base` or not, is one (`Form.may_view`)."""
+    sizes = base.value.sizes or ()
+    if base.loose or not is_view and None in sizes:
+        return True
+    return any(not is_dense(e, sizes) and not is_laid_out(e, sizes) for e in base.examples)
+
+
+def kin(
+    may_view: bool, base: Any, results: Sequence[Any], given: Sequence[Any]
+) -> tuple[bool, list[Held]]:
+    """Whether what an op gives (of each example) is a view of `base`, its first argument, in all
+    runs; else the tensors of which it may be one in some."""
+    shared = [sharing(r, k, given) for k, r in enumerate(results)]
+    views = [base in found for found in shared]
+    unsure = views[0] != views[1]
+    if may_view and isinstance(base, Held):
+        unsure |= is_unsure(base, views[0])
+    if views[0] and not unsure:
+        return True, []
+    return False, [*shared[0], *shared[1], *([base] if unsure else [])]
 
 
 def sharing(result: weft.Tensor, k: int, given: Sequence[Any]) -> list[Held]:
-    """The tensors whose memory a result has, of the k-th examples."""
-    if not isinstance(result, weft.Tensor) or not result.numel():
+    """The tensors whose memory a result is a part of, of the k-th examples: also where that has no
+    element, as `y[5:]` of three."""
+    if not isinstance(result, weft.Tensor):
         return []
-    where = result.untyped_storage().data_ptr()
+    where = storage_of(result)
     return [
         v for v in parts(given)
-        if isinstance(v, Held) and not v.is_number
-        and v.examples[k].untyped_storage().data_ptr() == where
+        if isinstance(v, Held) and not v.is_number and storage_of(v.examples[k]) == where
     ]  # fmt: skip
 
 
@@ -171,12 +226,17 @@ def is_itself(base: Held, first: weft.Tensor, second: weft.Tensor) -> bool:
     return first is base.examples[0] and second is base.examples[1]
 
 
+def storage_of(t: weft.Tensor) -> int:
+    """Which memory a tensor is a part of: memory of no bytes has a place of its own too."""
+    return t._storage_info()[0]
+
+
 def rewritten(old: Examples, new: Examples) -> Examples:
     """Examples of a tensor that is written: the numbers of the new, in the memory's strides."""
     made = []
     for a, b in zip(old, new):
         b = b.to(a.dtype)
-        if a.shape == b.shape and not a.is_contiguous():
+        if a.shape == b.shape and a.stride() != b.stride():
             b = a.clone().copy_(b)
         made.append(b)
     return made[0], made[1]

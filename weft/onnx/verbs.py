@@ -16,7 +16,7 @@ import weft
 from weft.onnx.builtins import Builtins
 from weft.onnx.errors import NeedsKnown, NotOnnx
 from weft.onnx.graph import Value
-from weft.onnx.memory import rewritten
+from weft.onnx.memory import is_overlapping, rewritten
 from weft.onnx.program import Instr
 from weft.onnx.records import apply, bind
 from weft.onnx.values import (
@@ -144,6 +144,11 @@ class Verbs(Builtins):
                 moved = self.replayed(view, places)
                 if moved.value.dtype == places.value.dtype:  # else a cast, which moves nothing
                     places = moved
+            if is_overlapping(target):
+                raise NotOnnx(
+                    "a write to a view of which several elements are one memory",
+                    "clone() it before",
+                )
             with self.calmly():
                 values = self.call_op("to", [new, base.value.dtype], {})
                 self.write(base, self.call_op("put", [base, places, values], {}))

@@ -31,7 +31,7 @@ from weft.onnx.examples import (
     with_ones,
 )
 from weft.onnx.graph import Model, Value
-from weft.onnx.memory import Aliases, is_itself, is_unsure, lose, parts, sharing
+from weft.onnx.memory import Aliases, is_itself, kin, lose, parts
 from weft.onnx.program import Instr, Kinds, parse
 from weft.onnx.raising import raised
 from weft.onnx.records import apply, bind, form_of, records, writes
@@ -470,7 +470,7 @@ class Walk(Verbs):
             params = {**params, next(iter(params)): asked[0].value}
         same = all(map(_one, given))
         other = result if same else self.example_of(function, asked, words, 1)
-        first, second = ((list(r) if many else [r]) for r in (result, other))
+        first, second = pair = [list(r) if many else [r] for r in (result, other)]
         if len(first) != len(second):
             raise NeedsKnown(f"how many tensors {public} gives")
         if kind is not None and kind.free is not None:
@@ -487,17 +487,17 @@ class Walk(Verbs):
         outs = []
         for k, (value, e) in enumerate(zip(made if many else [made], expected)):
             out = Held(value, e.examples, None, loose)
-            base, bases = args[0] if args else None, sharing(first[k], 0, given)
-            strided = base if kind and kind.may_view and isinstance(base, Held) else None
-            unsure = strided is not None and is_unsure(strided, first[k], second[k])
-            if base in bases and not unsure and is_itself(base, first[k], second[k]):
+            base: Any = args[0] if args else None
+            may_view = kind is not None and kind.may_view
+            results = [r[k] for r in pair]
+            is_view, others = kin(may_view, base, results, given)
+            if is_view and is_itself(base, *results):
                 outs.append(base)
                 continue
-            if isinstance(base, Held) and base in bases and not unsure:
+            if is_view:
                 out.view = View(base, base.value, name, args[1:], words, k, self.refresh)
-            else:
-                for other in [*bases, *([base] if unsure else [])]:
-                    self.aliases.add(out, other)
+            for other in others:
+                self.aliases.add(out, other)
             outs.append(out)
         if not many:
             return outs[0]
