@@ -82,8 +82,9 @@ HOUSE = {
     "weft.nn.utils": "norms orthogonal skip_init",
     "weft.onnx": """arguments builder builtins control control_text examples export exported
         forms_all forms_conv forms_index forms_loss forms_nn forms_pointwise forms_random
-        forms_reduce forms_shape graph load loops memory methods model module numbers operators
-        opsets parts program raising reading records results source text values verbs walk""",
+        forms_reduce forms_shape graph leaving load loops memory methods model module numbers
+        operators opsets parts program raising reading records results source text values verbs
+        walk""",
     "weft.optim": "adafactor fused muon",
     "weft.optim.lr_scheduler": "base combined curves cycles functions plateau",
     "weft.profiler": "averages older profiling schedules tables trace",

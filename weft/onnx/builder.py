@@ -12,9 +12,11 @@ import numpy as np
 
 import weft
 from weft.onnx import opsets
-from weft.onnx.errors import NeedsKnown, NotOnnx
+from weft.onnx.errors import NeedsKnown, NotOnnx, TooDeep
 from weft.onnx.graph import ELEM, NUMPY, Model, Number, Size, Value, onnx_package, value_info
 from weft.onnx.results import result_dtype, result_sizes
+
+_DEEPEST = 30  # graphs within each other: protobuf reads 100 levels, of which each is three
 
 
 class Builder:
@@ -23,10 +25,12 @@ class Builder:
     Attributes:
         nodes: those made so far.
         results: of the op whose form is being written: dtype and sizes of each result.
+        depth: how many nodes it is inside of.
     """
 
     def __init__(self, model: Model, parent: Builder | None = None) -> None:
         self.model, self.parent = model, parent
+        self.depth = parent.depth + 1 if parent is not None else 0
         if parent is None:
             model.active = self
         self.nodes: list[Any] = []
@@ -193,7 +197,17 @@ class Builder:
 
     @contextlib.contextmanager
     def inner(self) -> Iterator[Builder]:
-        """A builder of a graph inside of a node, which sees the values of this one."""
+        """A builder of a graph inside of a node, which sees the values of this one.
+
+        Raises:
+            TooDeep: a file with it could not be read.
+        """
+        if self.depth >= _DEEPEST:
+            raise TooDeep(
+                f"branches and loops more than {_DEEPEST} deep, which no runtime reads; an early "
+                "return makes what is behind it one deeper",
+                "set a variable in the branches, and return it once",
+            )
         made = self.model.active = Builder(self.model, self)
         try:
             yield made

@@ -115,33 +115,41 @@ def branch(walk: Walk, truth: Held, first: Sequence[Instr], second: Sequence[Ins
         walk.expect_not_caught()
         return walk.body(second if ways[0] in raising else first)
     join = _Join(walk, ways, truth.examples)
-    kinds = [w.end.kind if w.end is not None else "" for w in ways]
-    end: End | None = None
-    if kinds[0] == kinds[1]:
-        end = ways[0].end
-        if kinds[0] == "return":
-            both = [w.end.value for w in ways if w.end is not None]
-            end = End("return", join.must(both[0], both[1], "the results of the two ways"))
-        elif kinds[0] == "broke":
-            broke = [w.end.value for w in ways if w.end is not None]
-            end = End("broke", join.must(broke[0], broke[1], "a break"))
-    elif "return" in kinds:
-        if set(kinds) != {"return", ""} or _inside_loop(walk):
+    end = _end_of_both(walk, join, ways)
+    _merge_state(walk, join, ways, outside)
+    join.write(truth.value)
+    return end
+
+
+def _end_of_both(walk: Walk, join: _Join, ways: Sequence[Way]) -> End | None:
+    """How a branch ends."""
+    ends = [w.end for w in ways]
+    if ends[0] is None and ends[1] is None:
+        return None
+    if walk.partial:
+        parts = [(e is not None, e) if e is None or e.kind != "left" else e.value for e in ends]
+        done = join.must(parts[0][0], parts[1][0], "a way out")
+        what = _end(walk, join, [end for _, end in parts])
+        return what if done is True else End("left", (done, what))
+    return _end(walk, join, ends)
+
+
+def _end(walk: Walk, join: _Join, ends: Sequence[End | None]) -> End:
+    """What two ends become, of which one may be none: that of the function, or of the turn."""
+    kinds = [e.kind if e is not None else "" for e in ends]
+    if "return" in kinds:
+        if not set(kinds) <= {"return", ""} or _inside_loop(walk) and "" in kinds:
             raise NotOnnx(
                 "a return out of a loop on one way of a branch",
                 "use break, and return after the loop",
             )
-        both = [w.end.value if w.end is not None else None for w in ways]
-        end = End("return", join.must(both[0], both[1], "the results of the two ways"))
-    else:
-        flags = [
-            w.end.value if w.end is not None and w.end.kind == "broke" else k == "break"
-            for w, k in zip(ways, kinds)
-        ]
-        end = End("broke", join.must(flags[0], flags[1], "a break"))
-    _merge_state(walk, join, ways, outside)
-    join.write(truth.value)
-    return end
+        nothing = UNBOUND if walk.partial else None
+        both = [e.value if e is not None else nothing for e in ends]
+        return End("return", join.must(both[0], both[1], "the results of the two ways"))
+    if kinds[0] == kinds[1] != "broke":
+        return End(kinds[0])
+    flags = [e.value if e and e.kind == "broke" else k == "break" for e, k in zip(ends, kinds)]
+    return End("broke", join.must(flags[0], flags[1], "a break"))
 
 
 def _inside_loop(walk: Walk) -> bool:
@@ -150,9 +158,14 @@ def _inside_loop(walk: Walk) -> bool:
 
 def _merge_state(walk: Walk, join: _Join, ways: Sequence[Way], outside: set[int]) -> None:
     """Registers and what was written, of both ways, as they are after the branch."""
+    gone = [walk.partial and w.end is not None and w.end.kind == "return" for w in ways]
     for k, frame in enumerate(walk.frames):
+        own = frame is walk.frames[-1]
         for r, old in enumerate(frame.registers):
             a, b = ways[0].registers[k][r], ways[1].registers[k][r]
+            if own and any(gone):  # who reads it is on the other way
+                a = UNBOUND if gone[0] and b is not old else old if gone[0] else a
+                b = UNBOUND if gone[1] and a is not old else old if gone[1] else b
             if a is not old or b is not old:
                 frame.registers[r] = join.may(a, b)
     things = {**ways[0].after, **ways[1].after}

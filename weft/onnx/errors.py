@@ -63,3 +63,7 @@ class Unsupported(RuntimeError):
     def __str__(self) -> str:
         shown = "".join(f"\n  {line}" for line in self.found)
         return f"[onnx.load] expected a model of what weft has of ONNX, got{shown}"
+
+
+class TooDeep(NotOnnx):
+    """Graphs within graphs, more than a file can have."""

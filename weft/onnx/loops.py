@@ -43,7 +43,7 @@ UNROLLED = 1000  #: turns of a loop that are written out at most
 def while_loop(walk: Walk, i: Instr) -> End | None:
     """Walks a `while`: turn by turn while its test is known, else as a Loop."""
     test, body, other = i.regions
-    undo = _start(walk)
+    undo = start(walk)
     try:
         for _ in range(UNROLLED):
             walk.body(test)
@@ -63,7 +63,7 @@ def while_loop(walk: Walk, i: Instr) -> End | None:
     raise NotOnnx(f"a loop of more than {UNROLLED} turns that are written out")
 
 
-def _start(walk: Walk) -> Callable[[], None]:
+def start(walk: Walk) -> Callable[[], None]:
     """Begins a journal; what takes back all that is walked from here on."""
     journal = Journal()
     registers = [list(f.registers) for f in walk.frames]
@@ -87,7 +87,7 @@ def for_loop(walk: Walk, i: Instr) -> End | None:
         return _Loop(walk, i, body, other, items=items).run()
     if isinstance(items, range) and len(items) > 1:
         seq = Seq(len(items), lambda k: walk.item_of_range(items, k))
-        undo = _start(walk)
+        undo = start(walk)
         try:
             return _Loop(walk, i, body, other, items=seq).run()
         except NotOnnx:  # something in it has to be known: turn by turn
@@ -171,6 +171,7 @@ class _Loop:
         journal = Journal()
         walk.journals.append(journal)
         earlier = list(walk.earlier)
+        partial, walk.partial = walk.partial, False
         walk.turns.append(len(walk.frames))
         try:
             with walk.g.inner() as g:
@@ -206,6 +207,7 @@ class _Loop:
                     )
         finally:
             walk.turns.pop()
+            walk.partial = partial
             walk.journals.pop()
             walk.earlier = earlier
             journal.undo()

@@ -128,7 +128,8 @@ class View:
 class End(NamedTuple):
     """How a block ended: "return", "break", "continue", "raise".
 
-    Of "broke", `value` is whether it broke, which a run knows.
+    Of "broke", `value` is whether it broke, which a run knows; of "left" whether it ended so at
+    all, and the `End` of that (Note [Early ways out] in leaving.py).
     """
 
     kind: str

@@ -31,6 +31,7 @@ from weft.onnx.examples import (
     with_ones,
 )
 from weft.onnx.graph import Model, Value
+from weft.onnx.leaving import leave
 from weft.onnx.memory import Aliases, is_itself, kin, lose, parts
 from weft.onnx.program import Instr, Kinds, parse
 from weft.onnx.raising import raised
@@ -108,6 +109,9 @@ class Walk(Verbs):
         self.earlier: list[Held] = []  # what turns before have appended to lists
         self.free: set[tuple[int, int]] = set()  # the two examples of each free size
         self.calm = 0  # how many calls it is in whose errors are looked at as a whole
+        self.partial = False  # whether what is walked is a part of a block, which goes on behind it
+        self.rests = 0  # how often the rest of a block is doubled (Note [Early ways out])
+        self.joins_rests = True
         self.turns: list[int] = []  # at how many frames loops began whose bodies are walked
 
     @property
@@ -205,9 +209,11 @@ class Walk(Verbs):
         constants = [self.constant(c) for c in data["constants"]]
         registers = [*values, *[UNBOUND] * (count - len(values))]
         self.frames.append(Frame(number, registers, constants, data))
+        partial, self.partial = self.partial, False
         try:
             end = self.body(body)
         finally:
+            self.partial = partial
             self.frames.pop()
         if end is not None and end.kind == "raise":
             raise NotOnnx("an exception that every run raises")
@@ -420,12 +426,16 @@ class Walk(Verbs):
         return self.body(i.regions[0 if truth else 1])
 
     def leaving(self, i: Instr, rest: Sequence[Instr]) -> End | None:
-        """A branch of which a way may leave the block: each way goes on to the end of it."""
+        """A branch of which a way may leave the block, and the rest of that."""
         truth = self.condition(i.operands[0])
-        first, second = ([*region, *rest] for region in i.regions)
         if isinstance(truth, Held):
-            return control.branch(self, truth, first, second)
-        return self.body(first if truth else second)
+            return leave(self, truth, i, rest)
+        return self.body([*i.regions[0 if truth else 1], *rest])
+
+    def do_leave(self, i: Instr) -> End:
+        """What a way has left by (Note [Early ways out])."""
+        end: End = i.known
+        return end
 
     def do_with(self, i: Instr) -> None:
         raise NotOnnx("autocast", "cast what is to be narrow")
