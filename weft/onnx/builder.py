@@ -30,7 +30,7 @@ class Builder:
 
     def __init__(self, model: Model, parent: Builder | None = None) -> None:
         self.model, self.parent = model, parent
-        self.depth = parent.depth + 1 if parent is not None else 0
+        self.depth: int = parent.depth + 1 if parent is not None else 0
         if parent is None:
             model.active = self
         self.nodes: list[Any] = []
@@ -81,15 +81,7 @@ class Builder:
         if found is None:
             self.model.held.append(tensor)
             plain = tensor.detach()
-            elem = ELEM[plain.dtype]
-            if plain.dtype == weft.bfloat16:
-                made = onnx_package().helper.make_tensor(
-                    self.model.name(name), elem, list(plain.shape),
-                    plain.contiguous().view(weft.int16).numpy().tobytes(), raw=True,
-                )  # fmt: skip
-            else:
-                array: Any = np.ascontiguousarray(plain.numpy()).reshape(tuple(plain.shape))
-                made = onnx_package().numpy_helper.from_array(array, self.model.name(name))
+            made = initializer(plain, self.model.name(name))
             self.model.initializers.append(made)
             self.model.kinds[made.name] = kind
             small = plain.numpy() if plain.numel() <= 64 and plain.dtype in NUMPY else None
@@ -396,6 +388,17 @@ class Builder:
         if isinstance(count, int) and count:
             return None
         return self.cast(count, x.dtype)
+
+
+def initializer(tensor: weft.Tensor, name: str) -> Any:
+    """A tensor with its numbers, as a file has it."""
+    plain = tensor.detach()
+    if plain.dtype == weft.bfloat16:
+        content = plain.contiguous().view(weft.int16).numpy().tobytes()
+        elem = ELEM[plain.dtype]
+        return onnx_package().helper.make_tensor(name, elem, list(plain.shape), content, raw=True)
+    array: Any = np.ascontiguousarray(plain.numpy()).reshape(tuple(plain.shape))
+    return onnx_package().numpy_helper.from_array(array, name)
 
 
 def known_or_rest(sizes: Sequence[Size]) -> list[int]:

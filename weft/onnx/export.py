@@ -14,11 +14,11 @@ from weft import Tensor
 from weft.closing.errors import NotExportable
 from weft.onnx.arguments import Free, ends_in_kwargs, forward_of, symbol_of, tensors_of
 from weft.onnx.builder import Builder
-from weft.onnx.errors import NotOnnx, Raises
+from weft.onnx.errors import NotOnnx, OnnxExporterError, Raises
 from weft.onnx.examples import stretched
 from weft.onnx.exported import ONNXProgram, of_exported, program_in
 from weft.onnx.graph import Model, Value, onnx_package
-from weft.onnx.model import model_of
+from weft.onnx.model import model_of, with_weights_as_inputs
 from weft.onnx.opsets import FIRST, LAST, OPSETS
 from weft.onnx.values import Callee, Grown, Held, Instance, layout
 
@@ -47,6 +47,18 @@ def export(
     verbose: bool | None = None,
     dynamo: bool = True,
     external_data: bool = False,
+    custom_translation_table: Mapping[Any, Any] | None = None,
+    report: bool = False,
+    optimize: bool = False,
+    verify: bool = False,
+    profile: bool = False,
+    dump_exported_program: bool = False,
+    artifacts_dir: str | os.PathLike[str] = ".",
+    keep_initializers_as_inputs: bool = False,
+    operator_export_type: Any = None,
+    custom_opsets: Mapping[str, int] | None = None,
+    export_modules_as_functions: Any = False,
+    autograd_inlining: bool = True,
 ) -> Any:
     """Writes a function or Module as an ONNX model, with its branches and loops.
 
@@ -70,6 +82,14 @@ def export(
         export_params: True: a model without its weights is not written.
         do_constant_folding, dynamo: what PyTorch's say of its own ways to export; they change
             nothing here.
+        optimize: what several nodes compute alike is written once (`ONNXProgram.optimize`).
+        verify: runs the model by ONNX Runtime on the example arguments, and compares what it gives
+            with what `model` does.
+        keep_initializers_as_inputs: weights are inputs too, so that a run may give others.
+        custom_opsets: versions of domains that the model names beside ONNX's own.
+        custom_translation_table, report, profile, dump_exported_program, operator_export_type,
+            export_modules_as_functions, autograd_inlining: PyTorch's defaults alone; others raise.
+        artifacts_dir: where PyTorch writes reports, of which there are none here.
         training: None or eval mode: a model is written as it stands; call `eval()` first.
         verbose: prints the model.
         external_data: weights in a file beside the model's, `path + ".data"`.
@@ -80,7 +100,9 @@ def export(
     Raises:
         NotOnnx: a line that ONNX has no form for (RuntimeError), with the line.
         ImportError: the package `onnx` is not installed.
-        ValueError: names, dimensions or an opset that do not fit.
+        ValueError: names, dimensions or an opset that do not fit; a value of an option that is
+            not offered.
+        OnnxExporterError: `verify` finds other numbers.
 
     >>> import weft
     >>> free = {"input": {0: "n"}}
@@ -89,6 +111,12 @@ def export(
     ['Gemm', 'Identity']
     """
     _check_options(export_params, training)
+    _expect_defaults(
+        custom_translation_table=custom_translation_table, report=report, profile=profile,
+        dump_exported_program=dump_exported_program, operator_export_type=operator_export_type,
+        export_modules_as_functions=export_modules_as_functions,
+        autograd_inlining=autograd_inlining,
+    )  # fmt: skip
     if dynamic_axes is not None and dynamic_shapes is not None:
         raise ValueError("[onnx.export] expected dynamic_axes or dynamic_shapes, got both")
     onnx = onnx_package()
@@ -99,6 +127,7 @@ def export(
         model = original_of(model)
     given = args if isinstance(args, tuple) else (args,)
     exported: dict[tuple[int, int], Any] = {}
+    source = model if isinstance(model, weft.export.ExportedProgram) else None
     if isinstance(model, weft.export.ExportedProgram):
         given, kwargs, exported = of_exported(model, given, kwargs)
     if kwargs is None and ends_in_kwargs(model, given):
@@ -115,8 +144,16 @@ def export(
         raise free.explained(error) from None
     _expect_names(made.graph, free, dynamic_axes or {})
     _name_sizes(made.graph.output, dynamic_axes or {})
+    for domain, number in (custom_opsets or {}).items():
+        made.opset_import.append(onnx.helper.make_opsetid(domain, number))
+    program = ONNXProgram(made, lambda args, kwargs: tensors_of(model, free, args, kwargs), source)
+    if optimize:
+        program.optimize()
+    if keep_initializers_as_inputs:
+        with_weights_as_inputs(made)
     onnx.checker.check_model(made, full_check=False)
-    program = ONNXProgram(made, lambda args, kwargs: tensors_of(model, free, args, kwargs))
+    if verify:
+        _verify(program, source.module() if source is not None else model, given, kwargs or {})
     where = f if f is not None else path
     if where is not None:
         program.save(where, external_data=external_data)
@@ -173,6 +210,62 @@ def _check_options(export_params: bool, training: Any) -> None:
             f"[onnx.export] expected a model in eval mode, got training={name}. "
             "Hint: call eval() first"
         )
+
+
+# Options that have PyTorch's default alone: what to do instead of others.
+_DEFAULTS = {
+    "custom_translation_table": (None, "an op's form is in its record: see CONTRIBUTING.md"),
+    "report": (False, "what cannot be written is raised, with its line"),
+    "profile": (False, "weft.profiler.profile or cProfile around the call"),
+    "dump_exported_program": (False, "weft.export.save writes an ExportedProgram"),
+    "operator_export_type": (None, "what ONNX has no operator for is refused"),
+    "export_modules_as_functions": (False, "calls of Modules are written in place"),
+    "autograd_inlining": (True, "calls of Functions are written in place"),
+}
+
+
+def _expect_defaults(**given: Any) -> None:
+    for name, value in given.items():
+        default, hint = _DEFAULTS[name]
+        is_onnx = name == "operator_export_type" and getattr(value, "name", value) == "ONNX"
+        if value is not default and value != {} and not is_onnx:
+            raise ValueError(
+                f"[onnx.export] expected {name}={default}, got {value!r}. Hint: {hint}"
+            )
+
+
+def _verify(program: ONNXProgram, model: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+    """Compares what ONNX Runtime gives for example arguments with what a model does.
+
+    Raises:
+        OnnxExporterError: other numbers, sizes or dtypes.
+    """
+    copies = weft.utils._pytree.tree_map(
+        lambda v: v.detach().clone() if isinstance(v, Tensor) else v, (tuple(args), kwargs)
+    )
+    found = program(*args, **kwargs)
+    with weft.no_grad():
+        wanted = _leaves(model(*copies[0], **copies[1]))
+    try:
+        weft.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4, equal_nan=True)
+    except AssertionError as error:
+        raise OnnxExporterError(
+            f"[onnx.export] expected of ONNX Runtime what the model gives, got: {error}"
+        ) from None
+
+
+def _leaves(result: Any) -> list[Tensor]:
+    """The tensors of a result, numbers as tensors, in order."""
+    if isinstance(result, Tensor):
+        return [result.detach()]
+    if isinstance(result, (bool, int, float)):
+        kind = {bool: weft.bool, int: weft.int64}.get(type(result), weft.float64)
+        return [weft.tensor(result, dtype=kind)]
+    if isinstance(result, dict):
+        result = list(result.values())
+    if not isinstance(result, (list, tuple)):
+        return []
+    return [t for v in result for t in _leaves(v)]
 
 
 def _expect_opset(opset: int | None, opset_version: int | None) -> int:

@@ -47,9 +47,7 @@ def leave(walk: Walk, truth: Held, i: Instr, rest: Sequence[Instr]) -> End | Non
     return _doubled(walk, truth, i, rest)
 
 
-def _doubled(
-    walk: Walk, truth: Held, i: Instr, rest: Sequence[Instr], more: int = 1
-) -> End | None:
+def _doubled(walk: Walk, truth: Held, i: Instr, rest: Sequence[Instr], more: int = 1) -> End | None:
     if more and walk.rests >= _MOST:
         raise NotOnnx(
             f"more than {_MOST} branches in a row that may return, break or continue, with "

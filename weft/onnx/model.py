@@ -86,3 +86,59 @@ def _names(nodes: Sequence[Any]) -> set[str]:
             if attribute.HasField("g"):
                 out |= _names(attribute.g.node) | {o.name for o in attribute.g.output}
     return out
+
+
+def with_weights_as_inputs(model: Any) -> None:
+    """Makes each initializer an input too, which a run may give."""
+    helper, graph = onnx_package().helper, model.graph
+    given = {i.name for i in graph.input}
+    for t in graph.initializer:
+        if t.name not in given:
+            graph.input.append(helper.make_tensor_value_info(t.name, t.data_type, t.dims))
+
+
+# Nodes that are not the same though they look so.
+_DRAWS = frozenset(
+    {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli",
+     "Multinomial", "Dropout"}
+)  # fmt: skip
+
+
+def optimize(model: Any) -> None:
+    """Unites nodes that compute the same and passes over Identity, in the graph and those within;
+    leaves out what nobody reads."""
+    _unite(model.graph, {}, {})
+    nodes = _needed(model.graph.node, {o.name for o in model.graph.output})
+    del model.graph.node[:]
+    model.graph.node.extend(nodes)
+
+
+def _unite(graph: Any, names: dict[str, str], known: dict[bytes, list[str]]) -> None:
+    """`names`: what values are called now; `known`: the outputs of nodes, without their names."""
+    names, known = names, dict(known)
+    fixed = {o.name for o in graph.output}
+    kept = []
+    for node in graph.node:
+        for k, name in enumerate(node.input):
+            node.input[k] = names.get(name, name)
+        if node.op_type == "Identity" and node.output[0] not in fixed:
+            names[node.output[0]] = node.input[0]
+            continue
+        inner = [a.g for a in node.attribute if a.HasField("g")]
+        for within in inner:
+            _unite(within, names, known)
+        plain = onnx_package().NodeProto()
+        plain.CopyFrom(node)
+        plain.name = ""
+        del plain.output[:]
+        key = plain.SerializeToString(deterministic=True) + bytes([len(node.output)])
+        if inner or node.op_type in _DRAWS or fixed & set(node.output):
+            kept.append(node)
+        elif key in known:
+            names.update(zip(node.output, known[key]))
+        else:
+            known[key] = list(node.output)
+            kept.append(node)
+    nodes = list(kept)
+    del graph.node[:]
+    graph.node.extend(nodes)
