@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -206,6 +206,34 @@ class Builder:
         finally:
             self.model.active = self
 
+    def unless_empty(
+        self,
+        size: Size,
+        write: Callable[[Builder], Sequence[Value]],
+        shapes: Sequence[Sequence[Size]],
+    ) -> Sequence[Value]:
+        """What `write` makes, by an If where `size` is free; where that is 0 in a run, tensors
+        without elements: of operators whose kernels want some."""
+        if isinstance(size, int):
+            return write(self)
+        model, graphs = self.model, []
+        with self.inner() as some:
+            made = list(write(some))
+            outs = [some.op("Identity", v) for v in made]
+            graphs.append(some.graph(model.name("some"), [], outs))
+        with self.inner() as none:
+            outs = [none.full(sizes, 0, v.dtype) for v, sizes in zip(made, shapes, strict=True)]
+            graphs.append(none.graph(model.name("none"), [], outs))
+        truth = self.op("Greater", size, 0)
+        names = [model.name("unless_empty") for _ in made]
+        self.nodes.append(
+            onnx_package().helper.make_node(
+                "If", [truth.name], names, model.name("If_node"),
+                then_branch=graphs[0], else_branch=graphs[1],
+            )
+        )  # fmt: skip
+        return [Value(model, name, v.dtype, v.sizes) for name, v in zip(names, made)]
+
     # ---- what forms often write
 
     def cast(self, x: Any, dtype: Any) -> Value:
@@ -251,6 +279,18 @@ class Builder:
         if known is None:
             raise NeedsKnown(f"{what} (dimension {dim})")
         return known
+
+    def product(self, sizes: Iterable[Size]) -> Size:
+        """The product of sizes."""
+        known, rest = 1, list[Value]()
+        for n in sizes:
+            known, rest = (known * n, rest) if isinstance(n, int) else (known, [*rest, n])
+        if not rest or not known:
+            return known
+        out = rest[0]
+        for n in rest[1:]:
+            out = out * n
+        return out if known == 1 else out * known
 
     def numel(self, x: Value) -> Size:
         """How many elements."""

@@ -130,8 +130,10 @@ def _rnn_sequence(
     length."""
     if isinstance(batch_sizes, Repeated):
         steps, batch = bare(batch_sizes.count), bare(batch_sizes.item)
+    elif _is_one_size(given := listed(batch_sizes)):
+        steps, batch = len(given), given[0]
     else:
-        batches = needs(listed(batch_sizes), "batch_sizes")
+        batches = needs(given, "batch_sizes")
         if len(set(batches)) != 1:
             return _by_steps(
                 g, x, h, c, (w_ih, w_hh, b_ih, b_hh), batches, cell, needs(reverse, "reverse")
@@ -157,27 +159,31 @@ def _rnn_sequence(
         none = g.full([hidden * len(order)], 0, x.dtype)
         b_ih, b_hh = (none if b is None else b for b in (b_ih, b_hh))
         both = lead(g.op("Concat", ordered(b_ih), ordered(b_hh), axis=0))
-    lines = g.reshape(x, [steps, batch, -1])
+    lines = g.reshape(x, [steps, batch, g.size(x, x.rank - 1)])
     acts = {"tanh": ["Tanh"], "relu": ["Relu"]}.get(cell)
-    out = g.several(
-        name,
-        lines,
-        lead(ordered(w_ih)),
-        lead(ordered(w_hh)),
-        both,
-        None,
-        lead(h),
-        lead(c) if name == "LSTM" else None,
-        outputs=3 if name == "LSTM" else 2,
-        hidden_size=hidden,
-        linear_before_reset=reset,
-        activations=acts,
-        direction="reverse" if needs(reverse, "reverse") else "forward",
-    )
+    inputs = [lines, lead(ordered(w_ih)), lead(ordered(w_hh)), both, None, lead(h),
+              lead(c) if name == "LSTM" else None]  # fmt: skip
+    way = "reverse" if needs(reverse, "reverse") else "forward"
+    states = 2 if name == "LSTM" else 1
+
+    def layer(g: Builder) -> Sequence[Value]:
+        return g.several(
+            name, *inputs, outputs=1 + states, hidden_size=hidden, linear_before_reset=reset,
+            activations=acts, direction=way,
+        )  # fmt: skip
+
+    # ONNX Runtime ends the process for a batch of none
+    shapes = [[steps, 1, batch, hidden], *[[1, batch, hidden]] * states]
+    out = g.unless_empty(batch, layer, shapes)
     y = g.reshape(out[0], [steps * batch, hidden])
     last = g.reshape(out[1], [batch, hidden])
     end = g.reshape(out[2], [batch, hidden]) if name == "LSTM" else last * 0
     return y, last, end, g.op("Identity", y)
+
+
+def _is_one_size(sizes: Sequence[Any]) -> bool:
+    """Whether sizes are one that only a run knows, again and again."""
+    return all(isinstance(n, Value) for n in sizes) and len({n.name for n in sizes}) == 1
 
 
 def _by_steps(
@@ -266,7 +272,8 @@ def _group_norm(
     g: Builder, input: Value, num_groups: Any, weight: Any, bias: Any, eps: Any, cudnn_enabled: Any
 ) -> Value:
     groups = needs(num_groups, "num_groups")
-    rows = g.reshape(input, [g.size(input, 0), groups, -1])
+    batch, channels, *spatial = g.size_list(input)
+    rows = g.reshape(input, [batch, groups, g.product([channels, *spatial]) // groups])
     ones, zeros = g.full([groups], 1, input.dtype), g.full([groups], 0, input.dtype)
     out = g.op("InstanceNormalization", rows, ones, zeros, epsilon=float(eps))
     out = g.op("Reshape", out, g.shape(input), sizes=input.sizes)
@@ -352,8 +359,13 @@ def _attention(
     causal, gqa = needs(is_causal, "is_causal"), needs(enable_gqa, "enable_gqa")
     if g.opset >= 23 and _is_of_heads(query, key, value, gqa):
         factor = None if scale is None else float(needs(scale, "scale"))
-        mask = _whole_mask(g, attn_mask, query, key)
-        return g.op("Attention", query, key, value, mask, is_causal=int(causal), scale=factor)
+
+        def attended(g: Builder) -> Sequence[Value]:
+            mask = _whole_mask(g, attn_mask, query, key)
+            return [g.op("Attention", query, key, value, mask, is_causal=int(causal), scale=factor)]
+
+        rows = [*g.size_list(query)[:-1], g.size(value, -1)]
+        return g.unless_empty(g.size(query, 0), attended, [rows])[0]
     if gqa:
         key, value = (_repeated_heads(g, v, query) for v in (key, value))
     width = g.size(query, -1)

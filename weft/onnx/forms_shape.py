@@ -10,7 +10,7 @@ import numpy as np
 
 import weft
 from weft.onnx.builder import Builder
-from weft.onnx.errors import NeedsKnown, NotOnnx
+from weft.onnx.errors import NeedsKnown
 from weft.onnx.graph import Size, Value
 from weft.onnx.records import form, needs
 
@@ -67,11 +67,7 @@ def _flatten(g: Builder, self: Value, start_dim: Any, end_dim: Any) -> Value:
         return g.reshape(self, [1])
     start, end = needs(start_dim, "start_dim") % rank, needs(end_dim, "end_dim") % rank
     sizes = g.size_list(self)
-    inside = sizes[start : end + 1]
-    middle: Size = math.prod(inside) if all(isinstance(n, int) for n in inside) else -1
-    around = [*sizes[:start], *sizes[end + 1 :]]
-    if middle == -1 and any(n == 0 for n in around if isinstance(n, int)):
-        raise NotOnnx("flatten of an empty tensor whose other sizes are free")
+    middle = g.product(sizes[start : end + 1])  # no -1, which is nothing beside a size of 0
     return g.reshape(self, [*sizes[:start], middle, *sizes[end + 1 :]])
 
 

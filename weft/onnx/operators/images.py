@@ -90,7 +90,7 @@ def _sizes(
     if not sizes:
         ratios = list(scales)
         return ratios, [int(X.shape[a] * r) for a, r in zip(named, ratios)]
-    ratios = [n / X.shape[a] for a, n in zip(named, sizes)]
+    ratios = [n / X.shape[a] if X.shape[a] else 1.0 for a, n in zip(named, sizes)]
     if policy == "stretch":
         return ratios, list(sizes)
     one = min(ratios) if policy == "not_larger" else max(ratios)

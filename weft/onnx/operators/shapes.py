@@ -54,8 +54,9 @@ def unsqueeze(data: Tensor, axes: Any) -> Tensor:
 
 @operator("Concat")
 def concat(*inputs: Tensor, axis: int = 1) -> Tensor:
-    """One after another."""
-    return weft.cat(inputs, axis)
+    """One after another; beside others, those without elements add none, whatever sizes a loop
+    without turns gave them."""
+    return weft.cat([t for t in inputs if t.numel()] or inputs, axis)
 
 
 @operator("Split", numbers=["split"])
