@@ -506,6 +506,7 @@ class Walk(Verbs):
                 continue
             if is_view:
                 out.view = View(base, base.value, name, args[1:], words, k, self.refresh)
+            out.loose |= base in others  # a view that lies as that does, or a copy that does not
             for other in others:
                 self.aliases.add(out, other)
             outs.append(out)
