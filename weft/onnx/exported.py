@@ -156,7 +156,7 @@ class ONNXProgram:
         >>> made = weft.onnx.export(lambda x: weft.exp(x) * weft.exp(x), (weft.ones(2),))
         >>> made.optimize()
         >>> [node.op_type for node in made.model_proto.graph.node]
-        ['Exp', 'Mul']
+        ['Exp', 'Mul', 'Identity']
         """
         optimize(self.model_proto)
         self.release()
