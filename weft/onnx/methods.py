@@ -47,6 +47,7 @@ _PLAIN_ATTRS = frozenset(
     }
 )
 
+
 class Methods:
     """The part of `Walk` that knows what values have."""
 
