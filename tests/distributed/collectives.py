@@ -199,6 +199,32 @@ def check_messages(rank, size):
     same(columns, weft.ones(2, 3))
 
 
+def check_a_message_without_room(rank, size):
+    """Open MPI wrote a large message behind the memory of a small tensor."""
+    for count in (5, 500_000):
+        if rank == 0:
+            dist.send(weft.ones(count), 1)
+        elif rank == 1:
+            small = weft.zeros(3)
+            with pytest.raises(RuntimeError, match=f"at most 12 bytes.*got one of {4 * count}"):
+                dist.recv(small, 0)
+            assert small.tolist() == [0, 0, 0]
+
+
+def check_receives_get_messages_in_their_order(rank, size):
+    """Whoever is waited for first, and of whom."""
+    count, large = 4, 100_000
+    if rank == 0:
+        for k in range(count):
+            dist.send(weft.full((large,), float(k)), 1)
+    elif rank == 1:
+        xs = [weft.zeros(large) for _ in range(count)]
+        works = [dist.irecv(x, None if k % 2 else 0) for k, x in enumerate(xs)]
+        for work in reversed(works):
+            work.wait()
+        assert [x[-1].item() for x in xs] == list(range(count))
+
+
 def check_objects(rank, size):
     mine = {"rank": rank, "text": "x" * (1000 * rank), "t": weft.ones(rank)}
     outs = [None] * size

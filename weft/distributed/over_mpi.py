@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -95,14 +96,14 @@ def end_all(status: int) -> None:
 class _MPIRequest:
     """A request of mpi4py's, with the memory of its tensors, which not all of mpi4py's keep."""
 
-    def __init__(self, of: OverMPI, request: Any, memory: Any, status: Any = None) -> None:
-        self._of, self._request, self._memory, self._status = of, request, memory, status
+    def __init__(self, of: OverMPI, request: Any, memory: Any) -> None:
+        self._of, self._request, self._memory = of, request, memory
 
     def test(self) -> bool:
-        return bool(self._ask(lambda: self._request.Test(self._status)))
+        return bool(self._ask(lambda: self._request.Test()))
 
     def moved(self) -> bool:
-        return bool(self._ask(self._request.Get_status))
+        return bool(self._ask(lambda: self._request.Get_status()))
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         try:
@@ -110,6 +111,63 @@ class _MPIRequest:
         except self._of._mpi.Exception as error:
             got = " and ".join([*self._of.lost(error), f"MPI's {error}"])
             raise RuntimeError(f"[distributed] expected an exchange, got {got}") from None
+
+
+class _Receive(_MPIRequest):
+    """A message that is looked at before MPI gets the memory for it.
+
+    Note [Sizes of messages]
+    Where memory is too small for a message that one process copies out of another's, Open MPI
+    writes behind it. So messages are received by matched probes, which tell their sizes. What was
+    asked for first is matched first, as MPI does with receives.
+    """
+
+    def __init__(self, of: OverMPI, memory: Any, place: int, tag: int) -> None:
+        super().__init__(of, None, memory)
+        self.place, self.tag = place, tag
+        self._status = of._mpi.Status()
+        self._error: Exception | None = None
+
+    def meets(self, other: _Receive) -> bool:
+        """Whether one message could be for both."""
+        anyone = self._of._mpi.ANY_SOURCE
+        same_place = self.place == other.place or anyone in (self.place, other.place)
+        return same_place and self.tag == other.tag
+
+    def match(self) -> bool:
+        """Whether its message is there, or never will be; if it is, it is on its way from now."""
+        try:
+            # a look that finds none has MPI go on: the next may find what came by that
+            message = self._look() or self._look()
+            if message is None:
+                return False
+            self._begin(message)
+        except (self._of._mpi.Exception, RuntimeError) as error:
+            self._error = error
+        return True
+
+    def _look(self) -> Any:
+        return self._of._comm.Improbe(self.place, self.tag, self._status)
+
+    def _begin(self, message: Any) -> None:
+        byte, room = self._of._mpi.BYTE, self._memory[0].nbytes
+        got = self._status.Get_count(byte)
+        if got > room:
+            message.Recv([bytearray(got), got, byte])
+            raise RuntimeError(
+                f"[recv] expected a message of at most {room} bytes, the tensor's, got one of {got}"
+            )
+        self._request = message.Irecv(self._memory)
+
+    def _ask(self, question: Callable[[], Any]) -> Any:
+        def once_matched() -> Any:
+            if self._request is None and not self._of.has_matched(self):
+                return False
+            if self._error is not None:
+                raise self._error
+            return question()
+
+        return super()._ask(once_matched)
 
     @property
     def source(self) -> int:
@@ -180,6 +238,8 @@ class OverMPI:
         self._types = types or _Types(MPI)
         self.rank: int = comm.Get_rank()
         self.size: int = comm.Get_size()
+        self._open: list[_Receive] = []  # receives without a message yet, in their order
+        self._matching = threading.Lock()
 
     def _message(self, t: Tensor | None, counts: Sequence[int] | None = None) -> Any:
         """The tensor's memory as mpi4py wants it."""
@@ -206,6 +266,17 @@ class OverMPI:
         everyone = self._mpi.COMM_WORLD.Get_group()
         ranks = self._comm.Get_failed().Translate_ranks(None, everyone)
         return [f"the end of rank {', '.join(map(str, sorted(ranks)))}"] if len(ranks) else []
+
+    def has_matched(self, wanted: _Receive) -> bool:
+        """Whether a receive has its message; those before it that it could be for get theirs."""
+        with self._matching:
+            for earlier in [one for one in self._open if one.meets(wanted)]:
+                if not earlier.match():
+                    continue
+                self._open.remove(earlier)
+                if earlier is wanted:
+                    break
+            return wanted not in self._open
 
     def all_reduce(self, data: Tensor, op: ReduceOp) -> _MPIRequest:
         """See `Communicator`."""
@@ -253,10 +324,12 @@ class OverMPI:
 
     def receive(self, data: Tensor, source: int | None, tag: int) -> _MPIRequest:
         """See `Communicator`."""
-        status = self._mpi.Status()
         place = self._mpi.ANY_SOURCE if source is None else source
-        message = self._message(data)
-        return _MPIRequest(self, self._comm.Irecv(message, place, tag), message, status)
+        receive = _Receive(self, self._message(data), place, tag)
+        with self._matching:
+            self._open.append(receive)
+        receive.moved()  # MPI begins with what is there
+        return receive
 
     def barrier(self) -> _MPIRequest:
         """See `Communicator`."""
