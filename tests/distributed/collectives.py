@@ -21,7 +21,7 @@ LAYOUTS = {
     "rows": lambda t: weft.stack([t, t])[1],
     "columns": lambda t: t.t(),
     "steps": lambda t: weft.stack([t, t], -1)[..., 0],
-    "expanded": lambda t: t[:1].clone().expand(1, *t.shape[1:]),
+    "expanded": lambda t: t[:1].clone().expand(4, *t.shape[1:]),
     "empty": lambda t: t[:0].clone(),
 }
 
@@ -96,13 +96,12 @@ def check_reduce_scatter(rank, size):
 
 
 def check_every_layout(rank, size):
-    for name, layout in LAYOUTS.items():
+    for layout in LAYOUTS.values():
         base = values(rank, weft.float32)
         x = layout(base)
         expected = sum(layout(values(r, weft.float32)) for r in range(size))
-        if name != "expanded":
-            dist.all_reduce(x)
-            same(x, expected)
+        dist.all_reduce(x)
+        same(x, expected)
         y = layout(values(rank, weft.float32)).clone()
         dist.broadcast(y, size - 1)
         same(y, layout(values(size - 1, weft.float32)).clone())
@@ -134,6 +133,25 @@ def check_large(rank, size):
     x = weft.full((1 << 20,), float(rank + 1))
     dist.all_reduce(x)
     same(x, weft.full((1 << 20,), float(size * (size + 1) // 2)))
+
+
+def check_parts_of_unlike_sizes(rank, size):
+    for kind in (weft.float32, weft.bfloat16, weft.int64):
+        inputs = [weft.full((k + 1,), rank + k).to(kind) for k in range(size)]
+        y = weft.zeros(rank + 1, dtype=kind)
+        dist.reduce_scatter(y, inputs)
+        same(y, weft.full((rank + 1,), sum(r + rank for r in range(size))).to(kind))
+
+
+def check_several_at_once(rank, size):
+    xs = [weft.full((2, 3), float(rank)), weft.full((3, 2), float(rank + 1)).t()]
+    dist.all_reduce_coalesced(xs)
+    same(xs[0], weft.full((2, 3), float(sum(range(size)))))
+    same(xs[1], weft.full((2, 3), float(sum(range(size)) + size)))
+    outs = [[weft.zeros(2), weft.zeros(())] for _ in range(size)]
+    mine = [weft.full((2,), float(rank)), weft.tensor(10.0 * rank)]
+    dist.all_gather_coalesced(outs, mine, async_op=True).wait()
+    assert [[t.tolist() for t in out] for out in outs] == [[[r, r], 10 * r] for r in range(size)]
 
 
 def check_all_gather(rank, size):
@@ -238,6 +256,12 @@ def check_objects(rank, size):
     several = [rank, "a", None] if rank == 1 else [None] * 3
     dist.broadcast_object_list(several, src=1)
     assert several == [1, "a", None]
+    if rank == 0:
+        dist.send_object_list([{"a": 1}, "b" * 100_000], dst=1)
+    if rank == 1:
+        got = [None, None]
+        assert dist.recv_object_list(got, src=0) == 0
+        assert got == [{"a": 1}, "b" * 100_000]
     out = [None]
     dist.scatter_object_list(out, [{"for": r} for r in range(size)] if rank == 0 else None)
     assert out == [{"for": rank}]
@@ -316,13 +340,27 @@ def check_wrong_use(rank, size):
         (lambda: dist.reduce(x, -1), RuntimeError, "invalid root rank"),
         (lambda: dist.send(x, rank), ValueError, "should not be the same as the rank"),
         (lambda: dist.recv(x, size), ValueError, "not part of group"),
-        (lambda: dist.all_gather([x], x), ValueError, "invalid tensor list size"),
+        (lambda: dist.all_gather([x], x), RuntimeError, "invalid tensor list size"),
         (lambda: dist.all_gather([x.double()] * size, x), ValueError, "different dtypes"),
-        (lambda: dist.all_gather([weft.ones(3)] * size, x), ValueError, "as many elements"),
-        (lambda: dist.all_gather_into_tensor(x, x), ValueError, "as many elements"),
+        (lambda: dist.all_gather([weft.ones(3)] * size, x), RuntimeError, "as many elements"),
+        (lambda: dist.all_gather_into_tensor(x, x), RuntimeError, "as many elements"),
         (lambda: dist.all_to_all_single(weft.ones(size + 1), weft.ones(size)), RuntimeError,
          "does not divide equally"),
         (lambda: dist.all_to_all_single(x, x, [1] * size, [5] * size), RuntimeError, "Split sizes"),
+        (lambda: dist.all_to_all_single(x, x, [2], [2]), RuntimeError, "Number of tensor splits"),
+        (lambda: dist.all_to_all([x], [x]), RuntimeError, "alltoall: invalid tensor list size"),
+        (lambda: dist.all_gather_into_tensor(weft.ones(2 * size).double(), x), RuntimeError,
+         "invalid tensor type"),
+        (lambda: dist.reduce_scatter(x, [x]), RuntimeError, "invalid tensor list size"),
+        (lambda: dist.reduce_scatter(x, [weft.ones(3)] * size), RuntimeError, "as many elements"),
+        (lambda: dist.all_gather_coalesced([[x]], [x]), RuntimeError, "invalid output tensor list"),
+        (lambda: dist.all_reduce(weft.eye(2).to_sparse()), RuntimeError, r"all_reduce.*to_dense"),
+        (lambda: dist.broadcast(x.to("meta"), 0), RuntimeError, r"\[broadcast\].*meta device"),
+        (lambda: dist.broadcast(x), ValueError, "Must specify global_rank or group_rank"),
+        (lambda: dist.reduce(x), ValueError, "Must specify global_rank or group_rank"),
+        (lambda: dist.send(x), ValueError, "Must specify global_rank or group_rank"),
+        (lambda: dist.broadcast(x, 0, group_src=0), ValueError, "Can't specify both group_rank"),
+        (lambda: dist.send_object_list((1,), dst=1 - rank), TypeError, "expected a list"),
         (lambda: dist.scatter(x, None, src=rank), ValueError, "must be specified on source rank"),
         (lambda: dist.gather(x, [x], dst=(rank + 1) % size), ValueError, "must NOT be specified"),
         (lambda: dist.new_group([0, 0]), ValueError, "each rank once"),

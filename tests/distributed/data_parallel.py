@@ -153,6 +153,31 @@ def check_graphs_may_differ(rank, size):
     assert net.module.shared.weight.grad is not None
 
 
+def check_a_gradient_that_no_pass_reached_stays(rank, size):
+    """That of a parameter which no rank's graph had, set by hand, was averaged."""
+    for options in ddp_options(size):
+        for before in (False, True):
+            net = DDP(Branches(), **options)
+            x = weft.ones(2)
+            if before:
+                net(x).sum().backward()
+            never, minus = net.module.never.weight, net.module.minus.weight
+            never.grad = weft.full((2, 2), float(rank))
+            if before and options.get("gradient_as_bucket_view"):
+                minus.grad = net._reducer.buckets[0].views[3].fill_(rank)  # lies in the buffer
+                assert minus.grad.shape == (2, 2)
+            net(x).sum().backward()
+            assert never.grad.tolist() == [[float(rank)] * 2] * 2, options
+            assert minus.grad is None or minus.grad.tolist() == never.grad.tolist()
+    net = DDP(Branches())
+    with net.no_sync():
+        (net(weft.ones(2)) * rank).sum().backward()
+    net(-weft.ones(2)).sum().backward()  # reached before: its sums are exchanged
+    grads = [None] * size
+    dist.all_gather_object(grads, net.module.plus.weight.grad)
+    assert weft.equal(grads[0], grads[1]) and (grads[0] != 0).any()
+
+
 def check_sums_without_exchange(rank, size):
     x, y = data()
     alone = mlp()

@@ -30,6 +30,16 @@ x = weft.ones(10000)
 """
 
 
+@pytest.fixture
+def script(tmp_path):
+    def write(text, name="train.py"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    return write
+
+
 def environment(**more):
     kept = {k: v for k, v in os.environ.items() if k not in ("RANK", "WORLD_SIZE", "LOCAL_RANK")}
     return {**kept, "OMP_NUM_THREADS": "1", **more}

@@ -10,27 +10,30 @@ import time
 from pathlib import Path
 
 import pytest
-from launched import HEAD, SOON, environment, launch, left, mpiexec, needs_mpi, processes
+from launched import (
+    HEAD,
+    SOON,
+    environment,
+    launch,
+    left,
+    mpiexec,
+    needs_mpi,
+    processes,
+    script,
+)
 
 import weft
 from weft.distributed import launching
 
 pytestmark = needs_mpi
-
-
-@pytest.fixture
-def script(tmp_path):
-    def write(text, name="train.py"):
-        path = tmp_path / name
-        path.write_text(text)
-        return path
-
-    return write
+__all__ = ["script"]
 
 
 VARIABLES = """
 import os, sys
-names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT")
+names = ("RANK", "LOCAL_RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+         "GROUP_RANK", "GROUP_WORLD_SIZE", "ROLE_NAME", "ROLE_RANK", "ROLE_WORLD_SIZE",
+         "TORCHELASTIC_RESTART_COUNT", "TORCHELASTIC_MAX_RESTARTS")
 print(*[os.environ[n] for n in names], *sys.argv[1:], __name__)
 print("to stderr", file=sys.stderr)
 """
@@ -39,11 +42,12 @@ print("to stderr", file=sys.stderr)
 def test_variables_words_and_lines_with_ranks(script):
     done = launch(script(VARIABLES), "--lr", "0.1", ranks=2)
     assert sorted(done.stdout.splitlines()) == [
-        f"[{r}] {r} {r} 2 2 127.0.0.1 29500 --lr 0.1 __main__" for r in range(2)
+        f"[{r}] {r} {r} 2 2 127.0.0.1 29500 0 1 default {r} 2 0 0 --lr 0.1 __main__"
+        for r in range(2)
     ]
     assert sorted(done.stderr.splitlines()) == ["[0] to stderr", "[1] to stderr"]
     alone = launch(script(VARIABLES), ranks=1)
-    assert alone.stdout == "0 0 1 1 127.0.0.1 29500 __main__\n"
+    assert alone.stdout == "0 0 1 1 127.0.0.1 29500 0 1 default 0 1 0 0 __main__\n"
     bare = launch("--no-ranks", script(VARIABLES), ranks=2)
     assert sorted(line[0] for line in bare.stdout.splitlines()) == ["0", "1"]
 
@@ -263,89 +267,70 @@ def test_the_first_call_that_differs(script, case):
     assert "rank 1: " in lines[1] and second in lines[1] and "call 2 of the group" in done.stderr
 
 
-SPAWN = """
-import os, sys
-import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
-from torch.nn.parallel import DistributedDataParallel as DDP
-
-def setup(rank, world_size):
-    os.environ["MASTER_ADDR"] = "localhost"
-    os.environ["MASTER_PORT"] = "12355"
-    dist.init_process_group("gloo", rank=rank, world_size=world_size)
-
-def demo(rank, world_size, fails):
-    setup(rank, world_size)
-    net = DDP(torch.nn.Linear(1, 1, bias=False))
-    net(torch.full((1, 1), float(rank))).sum().backward()
-    print("gradient", net.module.weight.grad.item(), flush=True)
-    if fails and rank == 1:
-        raise ValueError("mine")
-    dist.barrier()
-    dist.destroy_process_group()
-
-if __name__ == "__main__":
-    fails = "fails" in sys.argv
-    try:
-        if "later" in sys.argv:
-            context = mp.spawn(demo, args=(2, fails), nprocs=2, join=False)
-            while not context.join(0.1):
-                pass
-        else:
-            mp.spawn(demo, args=(2, fails), nprocs=2, join=True)
-    except mp.ProcessRaisedException as error:
-        print("process", error.error_index, str(error).splitlines()[-1])
-        sys.exit(4)
-    print("done")
-"""
+UNLIKE = {
+    "fewer": ("dist.send(x[:3], 1) if rank == 0 else dist.recv(x[:5], 0)",
+              "recv(float32 [5])", "send(float32 [3])"),
+    "another dtype": ("dist.send(x[:3].int(), 1) if rank == 0 else dist.recv(x[:3])",
+                      "recv(float32 [3])", "send(int32 [3])"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("how", ["now", "later"])
-def test_spawned_ranks_are_one_launch(script, how):
-    done = launch(script(SPAWN), how, ranks=None, command=("run",))
-    assert sorted(done.stdout.splitlines()) == ["done", "gradient 0.5", "gradient 0.5"]
-    failed = launch(script(SPAWN), "fails", how, ranks=None, command=("run",), check=False)
-    assert failed.returncode == 4
-    assert "process 1 ValueError: mine" in failed.stdout and "Traceback" not in failed.stderr
+@pytest.mark.parametrize("case", UNLIKE)
+def test_a_message_unlike_its_tensor(script, case):
+    call, first, second = UNLIKE[case]
+    path = script(f"{HEAD}for k in (1, 2):\n"
+                  "    dist.send(x[:k], 1) if rank == 0 else dist.recv(x[:k], 0)\n"
+                  f"{call}\ndist.barrier()\n")  # fmt: skip
+    done = launch(path, check=False, TORCH_DISTRIBUTED_DEBUG="DETAIL")
+    assert done.returncode == 1
+    lines = [line for line in done.stderr.splitlines() if "  rank " in line]
+    assert f"rank 1: {first} at {path}:" in lines[0]
+    assert f"rank 0: {second} at {path}:" in lines[1]
 
 
-def test_spawn_within_a_launch_runs_the_one_rank(script):
-    done = launch(script(SPAWN), WEFT_AS_TORCH="1", PYTHONPATH=site())
-    assert sorted(done.stdout.splitlines()) == sorted(
-        f"[{r}] {line}" for r in (0, 1) for line in ("gradient 0.5", "done")
-    )
+def test_parts_unlike_what_is_expected(script):
+    path = script(HEAD + "out = [[2, 2], [1, 3]][rank]\n"
+                  "dist.all_to_all_single(x[:4].clone(), x[:4], [2, 2], out)\n")  # fmt: skip
+    told = launch(path, check=False, TORCH_DISTRIBUTED_DEBUG="DETAIL").stderr
+    assert "what rank 1 sends to rank 0 to be what that expects, 2 elements, got 1" in told
+    bare = launch(path, check=False).stderr
+    assert "RuntimeError: [distributed]" in bare and "TORCH_DISTRIBUTED_DEBUG=DETAIL" in bare
 
 
-def test_a_rank_that_has_run_is_joined_later_too(script):
-    """A thread launched it again, in no processes: ZeroDivisionError, and an empty folder."""
-    done = launch(script(SPAWN), "later", WEFT_AS_TORCH="1", PYTHONPATH=site())
-    assert sorted(done.stdout.splitlines()) == sorted(
-        f"[{r}] {line}" for r in (0, 1) for line in ("gradient 0.5", "done")
-    )
-    assert "ZeroDivisionError" not in done.stderr
+@pytest.mark.parametrize("how", ["sys.exit(0)", "dist.destroy_process_group(); sys.exit()"])
+def test_a_rank_that_leaves_early_is_named(script, how):
+    """The others waited until the timeout, of half an hour."""
+    path = script(f"{HEAD}dist.barrier()\nif rank == 1:\n    {how}\n"
+                  "dist.all_reduce(x)\n")  # fmt: skip
+    done = launch(path, check=False, timeout=SOON)
+    assert done.returncode == 1
+    assert "[all_reduce] expected all processes of the group, got the end of rank 1" in done.stderr
 
 
-def site():
-    from weft.base import alias
+def test_what_a_rank_has_sent_before_it_left_arrives(script):
+    """A rank that has no more to do may end; who waits for a third rank is left alone."""
+    done = launch(script(f"""{HEAD}
+parts = [weft.ones(2) for _ in range(3)] if rank == 0 else None
+if rank == 1:
+    dist.send(weft.ones(100), 0)
+if rank == 2:
+    time.sleep(4)
+dist.gather(x[:2], parts, dst=0)
+if rank == 0:
+    time.sleep(1)
+    dist.recv(y := weft.zeros(100), 1)
+    print("sum", int(y.sum()))
+"""), ranks=3)  # fmt: skip
+    assert "[0] sum 100" in done.stdout
 
-    env = {}
-    alias.to_children(env)
-    return env["PYTHONPATH"]
 
-
-def test_other_functions_are_spawned_as_ever(script):
-    done = launch(script("""
-import torch.multiprocessing as mp
-def f(i, q):
-    q.put(i)
-if __name__ == "__main__":
-    import torch.distributed
-    q = mp.get_context("spawn").SimpleQueue()
-    mp.spawn(f, (q,), nprocs=2)
-    print(sorted([q.get(), q.get()]))
-"""), ranks=None, command=("run",))  # fmt: skip
-    assert done.stdout == "[0, 1]\n"
+def test_rank_0_reads_the_launchs_input_to_its_end(script):
+    path = script("import os, sys\nprint(repr(sys.stdin.read()), flush=True)\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "weft", "launch", "-n", "2", path], input="a\nb", text=True,
+        capture_output=True, timeout=SOON, env=environment(),
+    )  # fmt: skip
+    assert sorted(done.stdout.splitlines()) == ["[0] 'a\\nb'", "[1] ''"], done.stderr
 
 
 def test_ranks_by_hand_are_refused(monkeypatch):
@@ -398,7 +383,7 @@ for how in ({"world_size": 3}, {"rank": 5}):
 
 #: Words of each mpiexec, with other machines too.
 COMMANDS = {
-    ("open", ""): "mpiexec -n 3 --bind-to none --oversubscribe --output tag",
+    ("open", ""): "mpiexec -n 3 --bind-to none --oversubscribe --output tag --stdin none",
     ("open", "a,b"): "mpiexec -n 3 --bind-to none --oversubscribe --output tag --host a:2,b:1 "
     "-x WEFT_X",
     ("hydra", ""): "mpiexec -n 3 -prepend-rank",

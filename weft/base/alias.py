@@ -51,9 +51,9 @@ HOUSE = {
     "weft._library": "aten checks dispatch mapping operators",
     "weft.autograd": "_backward _merged _missing _moved _transposed anomaly",
     "weft.cuda": "types",
-    "weft.distributed": """agreement balance barriers communicator exchanges folders joining
-        launching messages objects over_mpi rank ray reducer reducing same spawned stores
-        work world""",
+    "weft.distributed": """agreement arguments balance barriers communicator exchanges folders
+        joining launching leaving messages objects over_mpi places rank ray reducer reducing same
+        spawned stores work world""",
     "weft.distributed.checkpoint": "files",
     "weft.distributed.fsdp": "gathering sharding",
     "weft.distributed.tensor": "dtensor table",

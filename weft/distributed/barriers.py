@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 from weft.distributed.agreement import agree
-from weft.distributed.exchanges import begun, members
+from weft.distributed.arguments import begun, members
 from weft.distributed.work import Work
 
 __all__ = ["barrier", "monitored_barrier"]

@@ -5,7 +5,8 @@ A collective has its meaning in one place, `exchanges.py`: arguments, groups, la
 is below that sees contiguous tensors only, starts to move them and returns what can be asked
 whether it is done; None means that it is. There are two: `Alone`, whose one process exchanges with
 itself, and `OverMPI` (over_mpi.py). All take ranks of their own group. `parts` are as many elements
-for each process, in the order of ranks.
+for each process, in the order of ranks,
+where no counts are given.
 """
 
 from __future__ import annotations
@@ -62,8 +63,10 @@ class Communicator(Protocol):
         """Writes of the root's `parts` what is for each into its `part`."""
         ...
 
-    def reduce_scatter(self, part: Tensor, parts: Tensor, op: ReduceOp) -> Request | None:
-        """Joins `parts` of all; each gets in `part` what is for it."""
+    def reduce_scatter(
+        self, part: Tensor, parts: Tensor, counts: Sequence[int], op: ReduceOp
+    ) -> Request | None:
+        """Joins `parts` of all, `counts[i]` elements for process i; each gets its own in `part`."""
         ...
 
     def all_to_all(
@@ -123,7 +126,9 @@ class Alone:
         assert parts is not None  # it is the root
         self.all_gather(part, parts)
 
-    def reduce_scatter(self, part: Tensor, parts: Tensor, op: ReduceOp) -> None:
+    def reduce_scatter(
+        self, part: Tensor, parts: Tensor, counts: Sequence[int], op: ReduceOp
+    ) -> None:
         """One part, whatever the op."""
         self.all_gather(part, parts)
 

@@ -3,117 +3,38 @@ its group are joined (Note [Communicators], communicator.py)."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import weft
-from weft import _C
 from weft._C import Tensor
-from weft.base.modes import DEFER, no_grad
-from weft.distributed.agreement import agree
-from weft.distributed.communicator import Request
+from weft.base.modes import no_grad
+from weft.distributed.agreement import agree, agree_on_parts
+from weft.distributed.arguments import (
+    begun,
+    expect_alike_of_all,
+    expect_numel,
+    expect_same_dtype,
+    expect_tensor,
+    expect_tensors,
+    expect_tensors_of_all,
+    flat,
+    members,
+    packed,
+    room_for,
+    root_of,
+    spread,
+    written,
+)
 from weft.distributed.reducing import ReduceOp, expect_op
 from weft.distributed.work import Work
-from weft.distributed.world import ProcessGroup, _is_outside, _known, get_group_rank, get_rank
+from weft.distributed.world import ProcessGroup
 
 __all__ = [
-    "all_gather", "all_gather_into_tensor", "all_reduce", "all_to_all", "all_to_all_single",
+    "all_gather", "all_gather_coalesced", "all_gather_into_tensor", "all_reduce",
+    "all_reduce_coalesced", "all_to_all", "all_to_all_single",
     "broadcast", "gather", "reduce", "reduce_scatter", "reduce_scatter_tensor", "scatter",
 ]  # fmt: skip
-
-
-def _tensor(value: Any, name: str) -> Tensor:
-    if not isinstance(value, Tensor):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type torch.Tensor\n"
-            f"             but got {type(value)} instead."
-        )
-    return value
-
-
-def _tensors(values: Any, name: str) -> list[Tensor]:
-    if not isinstance(values, (list, tuple)) or not all(isinstance(v, Tensor) for v in values):
-        raise TypeError(
-            f"Invalid function argument. Expected parameter `{name}` of type List[torch.Tensor]\n"
-            f"             but got {type(values)} instead."
-        )
-    return list(values)
-
-
-def members(who: str, chosen: Any) -> ProcessGroup | None:
-    """The group of an exchange; None, with a warning, for one that this process is not of."""
-    if _C._mode() & DEFER:
-        raise RuntimeError(
-            f"[{who}] expected to be called outside of autobatch, got a call for one example. "
-            "Hint: other processes have other examples; exchange before or after the batch"
-        )
-    if _is_outside(chosen):
-        warnings.warn(
-            f"Running {who} on global rank {get_rank()} which does not belong to the given group.",
-            stacklevel=3,
-        )
-        return None
-    return _known(chosen)
-
-
-def _root(who: str, group: ProcessGroup, rank: int | None, group_rank: int | None) -> int:
-    """The rank in the group of the process that an exchange starts from or ends at."""
-    if rank is not None and group_rank is not None:
-        raise ValueError(f"[{who}] expected a rank of the world or of the group, got both")
-    if rank is not None and group._ranks != list(range(group.size())):
-        return get_group_rank(group, rank)
-    root = (0 if rank is None else rank) if group_rank is None else group_rank
-    if not 0 <= root < group.size():
-        raise RuntimeError(
-            f"[{who}] expected a rank below {group.size()}, got {root} (ProcessGroupGloo::{who}: "
-            f"invalid root rank: {root})"
-        )
-    return root
-
-
-def packed(t: Tensor) -> Tensor:
-    """The tensor's elements in one piece, of its own memory where they lie so."""
-    with no_grad():
-        return t.detach().contiguous()
-
-
-def _written(where: Tensor, piece: Tensor) -> None:
-    """Brings what was received to where it was wanted, and tells the graph of it."""
-    with no_grad():
-        if piece.data_ptr() != where.data_ptr():
-            where.copy_(piece.reshape(where.shape))
-        elif not where.is_inference():
-            _C._increment_version(where)
-
-
-def begun(
-    who: str, group: ProcessGroup, request: Request | None, async_op: bool,
-    finish: Callable[[], None], result: Any = None,
-) -> Work | None:  # fmt: skip
-    """What an exchange returns: its Work, or None when it is done."""
-    work = Work(who, request, finish, group._timeout, result)
-    if async_op:
-        return work.goes_on()
-    work.wait()
-    return None
-
-
-def _count(who: str, name: str, got: Any, expected: int) -> None:
-    if got != expected:
-        raise ValueError(
-            f"[{who}] expected {name} of as many elements as the processes have, {expected}, got "
-            f"{got}"
-        )
-
-
-def _same_kind(who: str, first: Tensor, others: Sequence[Tensor]) -> None:
-    for other in others:
-        if other.dtype != first.dtype:
-            raise ValueError(
-                f"[{who}] expected tensors of one dtype, got {first.dtype} and {other.dtype} "
-                "(Invalid usage of tensors with different dtypes)"
-            )
 
 
 def _divided(t: Tensor, size: int) -> None:
@@ -123,6 +44,14 @@ def _divided(t: Tensor, size: int) -> None:
             t.div_(size)
         else:
             t.copy_(weft.div(t, size, rounding_mode="trunc"))
+
+
+def _expect_kind(who: str, output: Tensor, input: Tensor) -> None:  # noqa: A002
+    if output.dtype != input.dtype:
+        raise RuntimeError(
+            f"[{who}] expected an output of dtype {input.dtype}, as the input, got {output.dtype} "
+            "(invalid tensor type)"
+        )
 
 
 def _sum_of(op: ReduceOp) -> ReduceOp:
@@ -148,18 +77,18 @@ def all_reduce(
     True
     >>> dist.destroy_process_group()
     """
-    _tensor(tensor, "tensor")
+    expect_tensor(tensor, "tensor")
     g = members("all_reduce", group)
     if g is None:
         return None
     op = expect_op("all_reduce", op, tensor)
     agree(g, "all_reduce", [tensor], {"op": op.name})
-    piece = packed(tensor)
+    piece = packed("all_reduce", tensor)
 
     def finish() -> None:
         if op == ReduceOp.AVG:
             _divided(piece, g.size())
-        _written(tensor, piece)
+        written(tensor, piece)
 
     request = g._comm.all_reduce(piece, _sum_of(op))
     return begun("all_reduce", g, request, async_op, finish, [tensor])
@@ -185,20 +114,20 @@ def reduce(
     tensor([1., 1.])
     >>> dist.destroy_process_group()
     """
-    _tensor(tensor, "tensor")
+    expect_tensor(tensor, "tensor")
     g = members("reduce", group)
     if g is None:
         return None
     op = expect_op("reduce", op, tensor)
-    root = _root("reduce", g, dst, group_dst)
+    root = root_of("reduce", g, dst, group_dst)
     agree(g, "reduce", [tensor], {"op": op.name, "dst": root})
-    piece = packed(tensor)
+    piece = packed("reduce", tensor)
 
     def finish() -> None:
         if g.rank() == root:
             if op == ReduceOp.AVG:
                 _divided(piece, g.size())
-            _written(tensor, piece)
+            written(tensor, piece)
 
     request = g._comm.reduce(piece, _sum_of(op), root)
     return begun("reduce", g, request, async_op, finish, [tensor])
@@ -223,49 +152,20 @@ def broadcast(
     tensor([1., 1.])
     >>> dist.destroy_process_group()
     """
-    _tensor(tensor, "tensor")
+    expect_tensor(tensor, "tensor")
     g = members("broadcast", group)
     if g is None:
         return None
-    root = _root("broadcast", g, src, group_src)
+    root = root_of("broadcast", g, src, group_src)
     agree(g, "broadcast", [tensor], {"src": root})
-    piece = packed(tensor)
+    piece = packed("broadcast", tensor)
 
     def finish() -> None:
         if g.rank() != root:
-            _written(tensor, piece)
+            written(tensor, piece)
 
     request = g._comm.broadcast(piece, root)
     return begun("broadcast", g, request, async_op, finish, [tensor])
-
-
-def _flat(parts: Sequence[Tensor]) -> Tensor:
-    """The elements of all, one tensor behind the other."""
-    with no_grad():
-        return weft.cat([part.detach().reshape(-1) for part in parts])
-
-
-def _room(parts: Sequence[Tensor]) -> Tensor:
-    """Memory for the elements of all."""
-    return weft.empty(sum(part.numel() for part in parts), dtype=parts[0].dtype)
-
-
-def _spread(parts: Sequence[Tensor], together: Tensor) -> None:
-    for part, piece in zip(parts, together.split([part.numel() for part in parts])):
-        _written(part, piece)
-
-
-def _list_of_all(who: str, g: ProcessGroup, parts: Sequence[Tensor], one: Tensor) -> None:
-    """A tensor of the same size and dtype for each process."""
-    if len(parts) != g.size():
-        short = {"all_gather": "allgather"}.get(who, who)
-        raise ValueError(
-            f"[{who}] expected {g.size()} tensors, one for each process, got {len(parts)} "
-            f"(ProcessGroupGloo::{short}: invalid tensor list size)"
-        )
-    _same_kind(who, one, parts)
-    for part in parts:
-        _count(who, "tensors", part.numel(), one.numel())
 
 
 def all_gather(
@@ -281,16 +181,16 @@ def all_gather(
     [tensor([1., 1.])]
     >>> dist.destroy_process_group()
     """
-    _tensor(tensor, "tensor")
-    parts = _tensors(tensor_list, "tensor_list")
+    expect_tensor(tensor, "tensor")
+    parts = expect_tensors(tensor_list, "tensor_list")
     g = members("all_gather", group)
     if g is None:
         return None
-    _list_of_all("all_gather", g, parts, tensor)
+    expect_alike_of_all("all_gather", g, parts, tensor)
     agree(g, "all_gather", [tensor], {})
-    room = _room(parts)
-    request = g._comm.all_gather(room, packed(tensor))
-    return begun("all_gather", g, request, async_op, lambda: _spread(parts, room), [parts])
+    room = room_for(parts)
+    request = g._comm.all_gather(room, packed("all_gather", tensor))
+    return begun("all_gather", g, request, async_op, lambda: spread(parts, room), [parts])
 
 
 def all_gather_into_tensor(
@@ -308,19 +208,19 @@ def all_gather_into_tensor(
     tensor([1., 1.])
     >>> dist.destroy_process_group()
     """
-    _tensor(input_tensor, "input_tensor")
-    _tensor(output_tensor, "output_tensor")
+    expect_tensor(input_tensor, "input_tensor")
+    expect_tensor(output_tensor, "output_tensor")
     g = members("all_gather_into_tensor", group)
     if g is None:
         return None
-    _same_kind("all_gather_into_tensor", output_tensor, [input_tensor])
+    _expect_kind("all_gather_into_tensor", output_tensor, input_tensor)
     expected = input_tensor.numel() * g.size()
-    _count("all_gather_into_tensor", "an output", output_tensor.numel(), expected)
+    expect_numel("all_gather_into_tensor", "an output", output_tensor.numel(), expected)
     agree(g, "all_gather_into_tensor", [input_tensor], {})
-    piece = packed(output_tensor)
-    request = g._comm.all_gather(piece, packed(input_tensor))
+    piece = packed("all_gather_into_tensor", output_tensor)
+    request = g._comm.all_gather(piece, packed("all_gather_into_tensor", input_tensor))
     return begun(
-        "all_gather_into_tensor", g, request, async_op, lambda: _written(output_tensor, piece),
+        "all_gather_into_tensor", g, request, async_op, lambda: written(output_tensor, piece),
         [output_tensor],
     )  # fmt: skip
 
@@ -345,27 +245,27 @@ def gather(
     [tensor([1., 1.])]
     >>> dist.destroy_process_group()
     """
-    _tensor(tensor, "tensor")
+    expect_tensor(tensor, "tensor")
     g = members("gather", group)
     if g is None:
         return None
-    root = _root("gather", g, dst, group_dst)
+    root = root_of("gather", g, dst, group_dst, 0)
     if g.rank() != root:
         if gather_list:
             raise ValueError(
                 "Argument ``gather_list`` must NOT be specified on non-destination ranks."
             )
         agree(g, "gather", [tensor], {"dst": root})
-        request = g._comm.gather(None, packed(tensor), root)
+        request = g._comm.gather(None, packed("gather", tensor), root)
         return begun("gather", g, request, async_op, lambda: None)
     if not gather_list:
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
-    parts = _tensors(gather_list, "gather_list")
-    _list_of_all("gather", g, parts, tensor)
+    parts = expect_tensors(gather_list, "gather_list")
+    expect_alike_of_all("gather", g, parts, tensor)
     agree(g, "gather", [tensor], {"dst": root})
-    room = _room(parts)
-    request = g._comm.gather(room, packed(tensor), root)
-    return begun("gather", g, request, async_op, lambda: _spread(parts, room), [parts])
+    room = room_for(parts)
+    request = g._comm.gather(room, packed("gather", tensor), root)
+    return begun("gather", g, request, async_op, lambda: spread(parts, room), [parts])
 
 
 def scatter(
@@ -388,11 +288,11 @@ def scatter(
     tensor([1., 1.])
     >>> dist.destroy_process_group()
     """
-    _tensor(tensor, "tensor")
+    expect_tensor(tensor, "tensor")
     g = members("scatter", group)
     if g is None:
         return None
-    root = _root("scatter", g, src, group_src)
+    root = root_of("scatter", g, src, group_src, 0)
     room = None
     if g.rank() != root:
         if scatter_list:
@@ -400,28 +300,29 @@ def scatter(
     elif not scatter_list:
         raise ValueError("Argument ``scatter_list`` must be specified on source rank.")
     else:
-        parts = _tensors(scatter_list, "scatter_list")
-        _list_of_all("scatter", g, parts, tensor)
-        room = _flat(parts)
+        parts = expect_tensors(scatter_list, "scatter_list")
+        expect_alike_of_all("scatter", g, parts, tensor)
+        room = flat(parts)
     agree(g, "scatter", [tensor], {"src": root})
-    piece = packed(tensor)
+    piece = packed("scatter", tensor)
     request = g._comm.scatter(piece, room, root)
-    return begun("scatter", g, request, async_op, lambda: _written(tensor, piece), [tensor])
+    return begun("scatter", g, request, async_op, lambda: written(tensor, piece), [tensor])
 
 
 def _reduce_scatter(
-    who: str, output: Tensor, parts: Tensor, op: Any, g: ProcessGroup, async_op: bool
-) -> Work | None:
+    who: str, output: Tensor, parts: Tensor, counts: Sequence[int], op: Any, g: ProcessGroup,
+    async_op: bool,
+) -> Work | None:  # fmt: skip
     op = expect_op(who, op, output)
-    agree(g, who, [output], {"op": op.name})
-    piece = packed(output)
+    agree(g, who, [], {"dtype": output.dtype, "counts": list(counts), "op": op.name})
+    piece = packed(who, output)
 
     def finish() -> None:
         if op == ReduceOp.AVG:
             _divided(piece, g.size())
-        _written(output, piece)
+        written(output, piece)
 
-    request = g._comm.reduce_scatter(piece, parts, _sum_of(op))
+    request = g._comm.reduce_scatter(piece, parts, counts, _sum_of(op))
     return begun(who, g, request, async_op, finish, [output])
 
 
@@ -434,7 +335,8 @@ def reduce_scatter(
 ) -> Work | None:
     """Joins the lists of all processes; each gets the tensor at its rank.
 
-    The output has the shape of each tensor of the list.
+    The output has the shape of that tensor; others of the list may have others, in all processes
+    the same.
 
     >>> dist = weft.distributed
     >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
@@ -444,13 +346,17 @@ def reduce_scatter(
     tensor([1., 1.])
     >>> dist.destroy_process_group()
     """
-    _tensor(output, "output")
-    parts = _tensors(input_list, "input_list")
+    expect_tensor(output, "output")
+    parts = expect_tensors(input_list, "input_list")
     g = members("reduce_scatter", group)
     if g is None:
         return None
-    _list_of_all("reduce_scatter", g, parts, output)
-    return _reduce_scatter("reduce_scatter", output, _flat(parts), op, g, async_op)
+    expect_tensors_of_all("reduce_scatter", g, parts)
+    expect_same_dtype("reduce_scatter", output, parts)
+    counts = [part.numel() for part in parts]
+    name = f"an output of the size of tensor {g.rank()} of the list, that is"
+    expect_numel("reduce_scatter", name, output.numel(), counts[g.rank()])
+    return _reduce_scatter("reduce_scatter", output, flat(parts), counts, op, g, async_op)
 
 
 def reduce_scatter_tensor(
@@ -472,14 +378,15 @@ def reduce_scatter_tensor(
     tensor([1., 1.])
     >>> dist.destroy_process_group()
     """
-    _tensor(output, "output")
-    _tensor(input, "input")
+    expect_tensor(output, "output")
+    expect_tensor(input, "input")
     g = members("reduce_scatter_tensor", group)
     if g is None:
         return None
-    _same_kind("reduce_scatter_tensor", output, [input])
-    _count("reduce_scatter_tensor", "an input", input.numel(), output.numel() * g.size())
-    return _reduce_scatter("reduce_scatter_tensor", output, packed(input), op, g, async_op)
+    _expect_kind("reduce_scatter_tensor", output, input)
+    expect_numel("reduce_scatter_tensor", "an input", input.numel(), output.numel() * g.size())
+    who, counts = "reduce_scatter_tensor", [output.numel()] * g.size()
+    return _reduce_scatter(who, output, packed(who, input), counts, op, g, async_op)
 
 
 def all_to_all(
@@ -498,23 +405,20 @@ def all_to_all(
     [tensor([1., 1.])]
     >>> dist.destroy_process_group()
     """
-    into = _tensors(output_tensor_list, "output_tensor_list")
-    out_of = _tensors(input_tensor_list, "input_tensor_list")
+    into = expect_tensors(output_tensor_list, "output_tensor_list")
+    out_of = expect_tensors(input_tensor_list, "input_tensor_list")
     g = members("all_to_all", group)
     if g is None:
         return None
     for parts in (into, out_of):
-        if len(parts) != g.size():
-            raise ValueError(
-                f"[all_to_all] expected {g.size()} tensors, one for each process, got {len(parts)} "
-                "(ProcessGroupGloo::alltoall: invalid tensor list size)"
-            )
-    _same_kind("all_to_all", into[0], [*into, *out_of])
+        expect_tensors_of_all("all_to_all", g, parts)
+    expect_same_dtype("all_to_all", into[0], [*into, *out_of])
     agree(g, "all_to_all", [], {"dtype": into[0].dtype})
-    room = _room(into)
     counts = [part.numel() for part in into], [part.numel() for part in out_of]
-    request = g._comm.all_to_all(room, _flat(out_of), *counts)
-    return begun("all_to_all", g, request, async_op, lambda: _spread(into, room), into)
+    agree_on_parts(g, "all_to_all", *counts)
+    room = room_for(into)
+    request = g._comm.all_to_all(room, flat(out_of), *counts)
+    return begun("all_to_all", g, request, async_op, lambda: spread(into, room), into)
 
 
 def split_rows(who: str, t: Tensor, sizes: Sequence[int] | None, count: int) -> list[int]:
@@ -530,9 +434,14 @@ def split_rows(who: str, t: Tensor, sizes: Sequence[int] | None, count: int) -> 
                 "does not divide equally across group size)"
             )
         return [rows // count] * count
-    if len(sizes) != count or sum(sizes) != rows:
+    if len(sizes) != count:
         raise RuntimeError(
-            f"[{who}] expected sizes for {count} processes that sum to {rows} rows, got "
+            f"[{who}] expected {count} sizes, one for each process, got {len(sizes)} (Number of "
+            "tensor splits not equal to group size)"
+        )
+    if sum(sizes) != rows:
+        raise RuntimeError(
+            f"[{who}] expected sizes that sum to {rows} rows, got "
             f"{list(sizes)} (Split sizes doesn't match total dim 0 size)"
         )
     return list(sizes)
@@ -564,17 +473,91 @@ def all_to_all_single(
     tensor([1., 1.])
     >>> dist.destroy_process_group()
     """
-    _tensor(output, "output")
-    _tensor(input, "input")
+    expect_tensor(output, "output")
+    expect_tensor(input, "input")
     g = members("all_to_all_single", group)
     if g is None:
         return None
-    _same_kind("all_to_all_single", output, [input])
+    expect_same_dtype("all_to_all_single", output, [input])
     into = _splits("all_to_all_single", output, output_split_sizes, g.size())
     out_of = _splits("all_to_all_single", input, input_split_sizes, g.size())
     agree(g, "all_to_all_single", [], {"dtype": input.dtype})
-    piece = packed(output)
-    request = g._comm.all_to_all(piece, packed(input), into, out_of)
+    agree_on_parts(g, "all_to_all_single", into, out_of)
+    piece = packed("all_to_all_single", output)
+    request = g._comm.all_to_all(piece, packed("all_to_all_single", input), into, out_of)
     return begun(
-        "all_to_all_single", g, request, async_op, lambda: _written(output, piece), [output]
+        "all_to_all_single", g, request, async_op, lambda: written(output, piece), [output]
     )
+
+
+def all_reduce_coalesced(
+    tensors: Sequence[Tensor], op: Any = ReduceOp.SUM, group: Any = None, async_op: bool = False
+) -> Work | None:
+    """`all_reduce` of several tensors of one dtype, of any shapes, in one message.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> parts = [weft.ones(2), weft.ones(1)]
+    >>> dist.all_reduce_coalesced(parts)
+    >>> parts
+    [tensor([1., 1.]), tensor([1.])]
+    >>> dist.destroy_process_group()
+    """
+    who = "all_reduce_coalesced"
+    parts = expect_tensors([tensors] if isinstance(tensors, Tensor) else tensors, "tensors")
+    g = members(who, group)
+    if g is None or not parts:
+        return None
+    expect_same_dtype(who, parts[0], parts)
+    op = expect_op(who, op, parts[0])
+    agree(g, who, parts, {"op": op.name})
+    together = flat(parts)
+
+    def finish() -> None:
+        if op == ReduceOp.AVG:
+            _divided(together, g.size())
+        spread(parts, together)
+
+    request = g._comm.all_reduce(together, _sum_of(op))
+    return begun(who, g, request, async_op, finish, parts)
+
+
+def all_gather_coalesced(
+    output_tensor_lists: Sequence[Sequence[Tensor]], input_tensor_list: Sequence[Tensor],
+    group: Any = None, async_op: bool = False,
+) -> Work | None:  # fmt: skip
+    """`all_gather` of several tensors of one dtype, of any shapes, in one message.
+
+    Args:
+        output_tensor_lists: for each process a list of tensors like those of the input.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> out = [[weft.empty(2), weft.empty(1)]]
+    >>> dist.all_gather_coalesced(out, [weft.ones(2), weft.ones(1)])
+    >>> out
+    [[tensor([1., 1.]), tensor([1.])]]
+    >>> dist.destroy_process_group()
+    """
+    who = "all_gather_coalesced"
+    mine = expect_tensors(input_tensor_list, "input_tensor_list")
+    lists = [expect_tensors(each, "output_tensor_lists") for each in output_tensor_lists]
+    g = members(who, group)
+    if g is None:
+        return None
+    if len(lists) != g.size() or any(
+        [t.shape for t in m] != [t.shape for t in mine] for m in lists
+    ):
+        raise RuntimeError(
+            f"[{who}] expected {g.size()} lists of tensors of shapes "
+            f"{[list(t.shape) for t in mine]}, got {[[list(t.shape) for t in m] for m in lists]} "
+            "(invalid output tensor list)"
+        )
+    if not mine:
+        return None
+    parts = [t for each in lists for t in each]
+    expect_same_dtype(who, mine[0], [*mine, *parts])
+    agree(g, who, mine, {})
+    room = room_for(parts)
+    request = g._comm.all_gather(room, flat(mine))
+    return begun(who, g, request, async_op, lambda: spread(parts, room), lists)

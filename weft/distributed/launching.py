@@ -12,7 +12,6 @@ long: slow is not a fault. Who waits for it in an exchange does so until the tim
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import os
 import re
@@ -23,14 +22,14 @@ import sys
 import sysconfig
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import IO, Any, NamedTuple
 
-from weft.distributed.folders import SHARED, own_folder
+from weft.distributed.places import own_places
 
 __all__ = [
-    "BEGIN", "END", "HEARTBEAT", "SEGMENTS", "SIGN", "Relay", "command", "die_with_parent",
-    "find_launcher", "find_mpiexec", "follow", "launch", "sent", "variables",
+    "BEGIN", "END", "HEARTBEAT", "SIGN", "End", "Relay", "command", "die_with_parent",
+    "find_launcher", "find_mpiexec", "follow", "launch", "run_ranks", "sent", "variables",
 ]  # fmt: skip
 
 #: What a rank writes around the traceback that ends it.
@@ -39,8 +38,6 @@ BEGIN, END = "\x02weft: traceback\x02", "\x03weft: traceback\x03"
 SIGN = b"\x05weft: alive\x05\n"
 #: The variable with the seconds between signs, 0 for none, and how many may be missing.
 HEARTBEAT, _MISSING = "WEFT_HEARTBEAT", 4
-#: Open MPI's variable with where ranks of one machine share memory.
-SEGMENTS = "OMPI_MCA_btl_sm_backing_directory"
 #: Variables that processes on other machines get, too.
 _SENT = re.compile(r"(WEFT|TORCH|OMP|MASTER|PYTHON|LOCAL_WORLD)")
 #: What Open MPI's mpiexec says of the first rank that ended.
@@ -85,6 +82,8 @@ def command(
             each = [count // len(hosts) + (i < count % len(hosts)) for i in range(len(hosts))]
             words += ["--host", ",".join(f"{host}:{slots}" for host, slots in zip(hosts, each))]
             words += sent(environment)
+        else:
+            words += ["--stdin", "none"]  # Note [Standard input], places.py
     elif kind == "hydra":
         words += ["-prepend-rank"]
         if hosts:
@@ -289,11 +288,25 @@ def die_with_parent(by: int = signal.SIGTERM) -> None:
     ctypes.CDLL(None).prctl(1, by)  # PR_SET_PDEATHSIG
 
 
-def launch(
+class End(NamedTuple):
+    """How a launch ended.
+
+    Its exit status, the signal that the launch itself got, a line about it, and the first rank
+    that failed with its signal, where mpiexec tells them.
+    """
+
+    status: int
+    got: signal.Signals | None
+    line: str | None
+    rank: int | None
+    by_signal: int | None
+
+
+def run_ranks(
     words: Sequence[str], count: int, hosts: Sequence[str] = (),
-    more: Mapping[str, str] | None = None, ranks: bool = True, quiet: bool = False,
-) -> int:  # fmt: skip
-    """Runs `weft.distributed.rank` with these words in `count` processes; their exit status.
+    more: Mapping[str, str] | None = None, ranks: bool = True, has_input: bool = True,
+) -> End:  # fmt: skip
+    """Runs `weft.distributed.rank` with these words in `count` processes.
 
     Args:
         words: the program and its arguments, with -m before a module's name.
@@ -301,7 +314,7 @@ def launch(
         hosts: machines that ssh reaches, with the same paths; none: this one.
         more: variables for the processes.
         ranks: write the rank before each line of output.
-        quiet: say nothing about how it ended.
+        has_input: let rank 0 read this process' standard input.
 
     Raises: RuntimeError where no mpiexec or mpi4py is found.
     """
@@ -310,32 +323,25 @@ def launch(
     start = command(kind, mpiexec, count, hosts, environment)
     relay = Relay(kind == "open", ranks and count > 1)
     words = [*start, sys.executable, "-m", "weft.distributed.rank", *words]
-    with _own_segments(kind, hosts, environment) as places:
+    with own_places(kind, hosts, environment, has_input) as places:
         status, got = follow(words, {**environment, **places}, relay)
-    line = relay.end(status)
-    if got is not None:
-        if quiet:
-            raise KeyboardInterrupt
-        print(f"[weft launch] {got.name}: all ranks ended", file=sys.stderr)
-        return 128 + got
-    if line is not None and status != 0 and not quiet:
-        print(f"[weft launch] {line}", file=sys.stderr)
-    return status
+    line, signaled, ended = relay.end(status), relay.by_signal(), relay.by_status()
+    rank = signaled[0] if signaled else ended[0] if ended else relay.by_abort()
+    return End(status, got, line, rank, signaled and signaled[1])
 
 
-@contextlib.contextmanager
-def _own_segments(
-    kind: str, hosts: Sequence[str], environment: Mapping[str, str]
-) -> Iterator[dict[str, str]]:
-    """A scope in which ranks share memory in a folder of their own: killed ones leave theirs.
-
-    On other machines there is none to remove it, and the user's is the user's.
-    """
-    if kind != "open" or hosts or SHARED is None or SEGMENTS in environment:
-        yield {}
-        return
-    with own_folder("weft-launch-", SHARED) as folder:
-        yield {SEGMENTS: folder}
+def launch(
+    words: Sequence[str], count: int, hosts: Sequence[str] = (),
+    more: Mapping[str, str] | None = None, ranks: bool = True,
+) -> int:  # fmt: skip
+    """`run_ranks`, and says how it ended; the exit status."""
+    end = run_ranks(words, count, hosts, more, ranks)
+    if end.got is not None:
+        print(f"[weft launch] {end.got.name}: all ranks ended", file=sys.stderr)
+        return 128 + end.got
+    if end.line is not None and end.status != 0:
+        print(f"[weft launch] {end.line}", file=sys.stderr)
+    return end.status
 
 
 def find_launcher() -> tuple[str, str]:

@@ -6,7 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from weft._C import Tensor
-from weft.distributed.exchanges import _tensor, _written, members, packed
+from weft.distributed import leaving
+from weft.distributed.agreement import expect_said, say
+from weft.distributed.arguments import expect_tensor, members, packed, written
 from weft.distributed.work import Work
 from weft.distributed.world import ProcessGroup, get_group_rank, get_rank
 
@@ -17,7 +19,10 @@ def _other(group: ProcessGroup, word: str, rank: int | None, group_rank: int | N
     """The rank in the group of the other process."""
     if group_rank is None:
         if rank is None:
-            raise ValueError(f"[distributed] expected the {word} rank, got none")
+            raise ValueError(
+                f"[distributed] expected the {word} rank, got none (Must specify global_rank or "
+                "group_rank)"
+            )
         if rank == get_rank():
             group_rank = group.rank()
         elif not 0 <= rank < len(group._ranks) and rank not in group._ranks:
@@ -51,22 +56,38 @@ def isend(
         dst, group_dst: the receiver's rank in the world, or in the group.
         tag: tells messages between the same processes apart.
     """
-    _tensor(tensor, "tensor")
+    expect_tensor(tensor, "tensor")
     g = members("isend", group)
     if g is None:
         return None
     to = _other(g, "destination", dst, group_dst)
-    request = g._comm.send(packed(tensor), to, tag)
-    return Work("isend", request, timeout=g._timeout).goes_on()
+    piece = packed("isend", tensor)
+    say(g, tensor, to, tag)
+    request = g._comm.send(piece, to, tag)
+    return Work("isend", request, timeout=g._timeout, left=_gone(g, to)).goes_on()
+
+
+def _gone(group: ProcessGroup, other: int | None) -> Callable[[], list[int]]:
+    """What tells that the other process, or all others, have ended."""
+    ranks = [r for r in group._ranks if r != get_rank()] if other is None else [group._ranks[other]]
+
+    def gone() -> list[int]:
+        found = leaving.left(group._mark, ranks, None)
+        return found if len(found) == len(ranks) else []
+
+    return gone
 
 
 class _Received(Work):
     """A message on its way here, and who sent it."""
 
-    def __init__(self, request: Any, finish: Callable[[], None], group: ProcessGroup, t: Tensor):
+    def __init__(
+        self, request: Any, finish: Callable[[], None], group: ProcessGroup, t: Tensor,
+        left: Callable[[], list[int]],
+    ) -> None:  # fmt: skip
         self._message = request
         self._group = group
-        super().__init__("recv", request, finish, group._timeout, [t])
+        super().__init__("recv", request, finish, group._timeout, [t], left)
 
     def _source_rank(self) -> int:
         self.wait()
@@ -82,19 +103,23 @@ def irecv(
 ) -> Work | None:
     """Starts to receive into a tensor, of a process or, with neither `src` nor `group_src`, of any.
 
-    The tensor has room for what is sent, and its dtype.
-
-    The tensor has the shape and dtype of what is sent.
+    The tensor has the shape and dtype of what is sent; RuntimeError for more than it has room for.
     """
-    _tensor(tensor, "tensor")
+    expect_tensor(tensor, "tensor")
     g = members("irecv", group)
     if g is None:
         return None
     anyone = src is None and group_src is None and g.size() > 1
     source = None if anyone else _other(g, "source", src, group_src)
-    piece = packed(tensor)
+    piece = packed("irecv", tensor)
+    check = expect_said(g, tensor, source, tag)
     request: Any = g._comm.receive(piece, source, tag)
-    return _Received(request, lambda: _written(tensor, piece), g, tensor).goes_on()
+
+    def finish() -> None:
+        check(request.source)
+        written(tensor, piece)
+
+    return _Received(request, finish, g, tensor, _gone(g, source)).goes_on()
 
 
 def send(
@@ -147,7 +172,7 @@ class P2POp:
                 "Invalid ``op``. Expected ``op`` to be of type ``torch.distributed.isend`` or "
                 "``torch.distributed.irecv``."
             )
-        self.op, self.tensor, self.peer = op, _tensor(tensor, "tensor"), peer
+        self.op, self.tensor, self.peer = op, expect_tensor(tensor, "tensor"), peer
         self.group, self.tag, self.group_peer = group, tag, group_peer
 
 

@@ -11,17 +11,15 @@ from typing import Any
 import weft
 from weft import _C
 from weft._C import Tensor
-from weft.distributed.exchanges import (
-    _root,
-    all_gather_into_tensor,
-    broadcast,
-    gather,
-    members,
-    scatter,
-)
+from weft.distributed.arguments import members, root_of
+from weft.distributed.exchanges import all_gather_into_tensor, broadcast, gather, scatter
+from weft.distributed.messages import recv, send
 from weft.distributed.world import ProcessGroup
 
-__all__ = ["all_gather_object", "broadcast_object_list", "gather_object", "scatter_object_list"]
+__all__ = [
+    "all_gather_object", "broadcast_object_list", "gather_object", "recv_object_list",
+    "scatter_object_list", "send_object_list",
+]  # fmt: skip
 
 
 def _bytes_of(value: Any) -> Tensor:
@@ -86,7 +84,7 @@ def gather_object(
     g = members("gather_object", group)
     if g is None:
         return
-    root = _root("gather", g, dst, group_dst)
+    root = root_of("gather", g, dst, group_dst, 0)
     is_root = g.rank() == root
     if is_root and not object_gather_list:
         raise ValueError("Argument ``gather_list`` must be specified on destination rank.")
@@ -118,12 +116,11 @@ def broadcast_object_list(
     [{'a': 1}]
     >>> dist.destroy_process_group()
     """
-    if not isinstance(object_list, list):
-        raise TypeError(f"[broadcast_object_list] expected a list, got {type(object_list)}")
+    _list("broadcast_object_list", object_list)
     g = members("broadcast_object_list", group)
     if g is None:
         return
-    root = _root("broadcast", g, src, group_src)
+    root = root_of("broadcast", g, src, group_src, 0)
     is_root = g.rank() == root
     if g.size() == 1:
         return
@@ -133,13 +130,7 @@ def broadcast_object_list(
     room = data if is_root else weft.empty(int(size.item()), dtype=weft.uint8)
     broadcast(room, group=g, group_src=root)
     if not is_root:
-        got = _value_of(room)
-        if len(got) != len(object_list):
-            raise RuntimeError(
-                f"[broadcast_object_list] expected a list of {len(got)}, as the sender's, got one "
-                f"of {len(object_list)}"
-            )
-        object_list[:] = got
+        _replaced("broadcast_object_list", object_list, _value_of(room))
 
 
 def scatter_object_list(
@@ -162,7 +153,7 @@ def scatter_object_list(
     g = members("scatter_object_list", group)
     if g is None:
         return
-    root = _root("scatter", g, src, group_src)
+    root = root_of("scatter", g, src, group_src, 0)
     if not scatter_object_output_list:
         raise ValueError(
             "Expected argument scatter_object_output_list to be a list of size at least 1."
@@ -185,3 +176,73 @@ def scatter_object_list(
     sent = None if datas is None else [_padded(data, most) for data in datas]
     scatter(room, sent, group=g, group_src=root)
     scatter_object_output_list[0] = _value_of(room[: int(sizes[g.rank()].item())])
+
+
+def send_object_list(
+    object_list: list[Any],
+    dst: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_dst: int | None = None,
+    use_batch: bool = False,
+) -> None:
+    """Sends a list to another process, which calls `recv_object_list`, by pickle.
+
+    Args:
+        dst, group_dst: its rank in the world, or in the group.
+        use_batch: changes nothing here.
+
+    ```python no-run
+    if dist.get_rank() == 0:
+        dist.send_object_list([{"a": 1}, "b"], dst=1)
+    else:
+        values = [None, None]
+        dist.recv_object_list(values, src=0)       # [{"a": 1}, "b"]
+    ```
+    """
+    data = _bytes_of(_list("send_object_list", object_list))
+    send(weft.tensor([data.numel()]), dst, group, group_dst=group_dst)
+    send(data, dst, group, group_dst=group_dst)
+
+
+def recv_object_list(
+    object_list: list[Any],
+    src: int | None = None,
+    group: Any = None,
+    device: Any = None,
+    group_src: int | None = None,
+    use_batch: bool = False,
+) -> int:
+    """Writes what another process has sent by `send_object_list` into a list, which is as long.
+
+    A process unpickles what the others of its launch have sent. The sender is named by its rank in
+    the world, or in the group; without one it is whoever sends.
+
+    Returns: the sender's rank in the world; -1 outside of the group.
+
+    Raises: RuntimeError for a list of another length.
+    """
+    _list("recv_object_list", object_list)
+    size = weft.zeros(1, dtype=weft.int64)
+    source = recv(size, src, group, group_src=group_src)
+    if source < 0:
+        return source
+    room = weft.empty(int(size.item()), dtype=weft.uint8)
+    recv(room, source, group)
+    _replaced("recv_object_list", object_list, _value_of(room))
+    return source
+
+
+def _list(who: str, value: Any) -> list[Any]:
+    if not isinstance(value, list):
+        raise TypeError(f"[{who}] expected a list, got {type(value)}")
+    return value
+
+
+def _replaced(who: str, mine: list[Any], got: list[Any]) -> None:
+    """Writes the sender's list into that of this process."""
+    if len(got) != len(mine):
+        raise RuntimeError(
+            f"[{who}] expected a list of {len(got)}, as the sender's, got one of {len(mine)}"
+        )
+    mine[:] = got

@@ -6,11 +6,12 @@ No memory is copied here: MPI reads and writes the tensors' own. Numbers that MP
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import weft
@@ -106,11 +107,8 @@ class _MPIRequest:
         return bool(self._ask(lambda: self._request.Get_status()))
 
     def _ask(self, question: Callable[[], Any]) -> Any:
-        try:
+        with self._of.told():
             return question()
-        except self._of._mpi.Exception as error:
-            got = " and ".join([*self._of.lost(error), f"MPI's {error}"])
-            raise RuntimeError(f"[distributed] expected an exchange, got {got}") from None
 
 
 class _Receive(_MPIRequest):
@@ -257,7 +255,20 @@ class OverMPI:
         return message and [message[0], message[1] // self.size, message[2]]
 
     def _start(self, start: Callable[..., Any], *args: Any) -> _MPIRequest:
-        return _MPIRequest(self, start(*args), args)
+        with self.told():
+            return _MPIRequest(self, start(*args), args)
+
+    @contextlib.contextmanager
+    def told(self) -> Iterator[None]:
+        """A scope in which MPI's exceptions are told as ours are."""
+        try:
+            yield
+        except self._mpi.Exception as error:
+            got = " and ".join([*self.lost(error), f"MPI's {error}"])
+            raise RuntimeError(
+                f"[distributed] expected an exchange, got {got}. Hint: "
+                "TORCH_DISTRIBUTED_DEBUG=DETAIL tells the first call that differs"
+            ) from None
 
     def lost(self, error: Any) -> list[str]:
         """The ranks that are gone, where MPI says so: Open MPI under `mpiexec --with-ft ulfm`."""
@@ -305,11 +316,16 @@ class OverMPI:
         """See `Communicator`."""
         return self._start(self._comm.Iscatter, self._parts(parts), self._message(part), root)
 
-    def reduce_scatter(self, part: Tensor, parts: Tensor, op: ReduceOp) -> _MPIRequest:
+    def reduce_scatter(
+        self, part: Tensor, parts: Tensor, counts: Sequence[int], op: ReduceOp
+    ) -> _MPIRequest:
         """See `Communicator`."""
         how = self._types.joining(part.dtype, op)
-        messages = self._parts(parts), self._message(part)
-        return self._start(self._comm.Ireduce_scatter_block, *messages, how)
+        sent, got = self._message(parts), self._message(part)
+        if all(count == counts[0] for count in counts):
+            sent[1] //= self.size
+            return self._start(self._comm.Ireduce_scatter_block, sent, got, how)
+        return self._start(self._comm.Ireduce_scatter, sent, got, list(counts), how)
 
     def all_to_all(
         self, into: Tensor, out_of: Tensor, into_counts: Sequence[int], out_of_counts: Sequence[int]

@@ -6,6 +6,7 @@ Python would, and has all ranks end when it raises or exits with another status 
 
 from __future__ import annotations
 
+import atexit
 import os
 import runpy
 import sys
@@ -15,8 +16,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from weft.distributed import over_mpi
+from weft.distributed import leaving, over_mpi
 from weft.distributed.launching import BEGIN, END, HEARTBEAT, SIGN
+from weft.distributed.places import take_input
 
 __all__ = ["main", "run_program"]
 
@@ -34,9 +36,13 @@ def set_variables() -> None:
     """RANK and the others, as torchrun has them."""
     rank, size = _first(over_mpi._RANKS, "0"), _first(_SIZES, "1")
     local, local_size = str(over_mpi.local_rank()), _first(_LOCAL_SIZES, size)
+    each = max(1, int(local_size))
     os.environ.update(
         RANK=rank, WORLD_SIZE=size, LOCAL_RANK=local, LOCAL_WORLD_SIZE=local_size,
-        GROUP_RANK=str(int(rank) // max(1, int(local_size))), ROLE_RANK=rank, ROLE_WORLD_SIZE=size,
+        GROUP_RANK=str(int(rank) // each), GROUP_WORLD_SIZE=str(-(-int(size) // each)),
+        ROLE_NAME="default", ROLE_RANK=rank, ROLE_WORLD_SIZE=size,
+        TORCHELASTIC_RESTART_COUNT="0", TORCHELASTIC_MAX_RESTARTS="0",
+        TORCHELASTIC_USE_AGENT_STORE="False",
     )  # fmt: skip
 
 
@@ -97,6 +103,9 @@ def main() -> None:
     """Runs what the command line names."""
     set_variables()
     give_signs()
+    atexit.register(leaving.leave, int(os.environ["RANK"]))  # the first: the last that is called
+    if os.environ["RANK"] == "0":
+        take_input()
     words = sys.argv[1:]
     local = [f"--local-rank={os.environ['LOCAL_RANK']}"] * (LOCAL_RANK_WORD in os.environ)
     if words[:1] == ["--spawned"]:

@@ -6,9 +6,10 @@ backward reaches them in about this order. A pass of backward that goes through 
 `DistributedDataParallel` returned is one reduction. When all parameters of a bucket have their
 gradient, and the buckets before it are on their way, its exchange starts: all processes start them
 in one order, whatever order their graphs had. What the pass did not reach is looked at when it has
-ended: a parameter contributes the `.grad` that it has, or zeros; one that has none in any process
-keeps none, as with one process, which one more exchange of a flag for each parameter tells. Nobody
-walks over the graph for it, and graphs may differ from process to process.
+ended: a parameter contributes the `.grad` that it has, or zeros; one that no process' pass reached,
+nor passes without an exchange before it, keeps what it has, as with one process, which one more
+exchange of a flag for each parameter tells. Nobody walks over the graph for it, and graphs may
+differ from process to process.
 """
 
 from __future__ import annotations
@@ -50,11 +51,23 @@ class GradBucket:
         self._buffer = weft.zeros(sum(p.numel() for p in self._params), dtype=kind)
         self.views = self._cut(self._buffer)
         self.missing: set[int] = set()
+        self.reached: set[int] = set()  # since the last exchange
         self.later: Future[Any] | Work | None = None
 
     def _cut(self, buffer: Tensor) -> list[Tensor]:
         pieces = buffer.split([p.numel() for p in self._params])
         return [piece.view(p.shape) for piece, p in zip(pieces, self._params)]
+
+    def take_reached(self) -> list[bool]:
+        """Which parameters have gradients to exchange. Others keep theirs, out of the buffer."""
+        out = []
+        for place, (param, view) in enumerate(zip(self._params, self.views)):
+            grad = param.grad
+            out.append(place in self.reached and grad is not None)
+            if grad is not None and not out[-1] and grad.data_ptr() == view.data_ptr():
+                param.grad = grad.clone()
+        self.reached = set()
+        return out
 
     def index(self) -> int:
         """Its place in the order of exchanges."""
@@ -163,6 +176,7 @@ class Reducer:
 
     def _reached_by(self, bucket: GradBucket, place: int) -> Callable[[Tensor], None]:
         def reached(param: Tensor) -> None:
+            bucket.reached.add(place)
             if not self._running:
                 return
             if bucket.later is not None:
@@ -216,8 +230,7 @@ class Reducer:
         if not self._running or not self._is_certain:
             self._running = False
             return
-        params = [p for bucket in self.buckets for p in bucket._params]
-        has = weft.tensor([p.grad is not None for p in params], dtype=weft.uint8)
+        has = weft.tensor([has for b in self.buckets for has in b.take_reached()], dtype=weft.uint8)
         while self._next < len(self.buckets):
             self._start(self.buckets[self._next])
             self._next += 1

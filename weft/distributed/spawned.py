@@ -10,20 +10,24 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import shutil
+import signal
 import sys
 import tempfile
 import threading
 import traceback
 from collections.abc import Callable
 from importlib.util import find_spec
+from multiprocessing import context, resource_sharer
 from multiprocessing import spawn as _spawn
+from multiprocessing.reduction import ForkingPickler
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from weft.base.frames import HOME
 from weft.distributed import over_mpi
-from weft.distributed.launching import find_mpiexec, launch
+from weft.distributed.launching import End, find_mpiexec, run_ranks
 
 __all__ = ["LaunchContext", "are_ranks", "run_as_ranks", "run_rank"]
 
@@ -73,17 +77,18 @@ class LaunchContext:
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], count: int) -> None:
         self._count = count
-        self._status = 0
+        self._end: End | None = None
         self._folder = ""
         self._started: Any = None
         if count:
             self._folder = tempfile.mkdtemp(prefix="weft-spawn-")
-            with open(os.path.join(self._folder, "job"), "wb") as file:
-                pickle.dump(_job(fn, args), file)
+            for rank in range(count):
+                with open(os.path.join(self._folder, f"job-{rank}"), "wb") as file:
+                    pickle.dump(_job(fn, args), file)
 
     def _launch(self) -> None:
         words = ["--spawned", self._folder]
-        self._status = launch(words, self._count, ranks=False, quiet=True)
+        self._end = run_ranks(words, self._count, ranks=False, has_input=False)
 
     def start(self) -> LaunchContext:
         """Starts the ranks, and returns at once."""
@@ -120,43 +125,86 @@ class LaunchContext:
     def _raise_failure(self) -> None:
         from weft.multiprocessing.spawn import ProcessExitedException, ProcessRaisedException
 
-        if self._status == 0:
+        end = self._end
+        if end is None:
             return
-        names = [n for n in os.listdir(self._folder) if n.rpartition("-")[2].isdigit()]
-        paths = [os.path.join(self._folder, name) for name in names]
-        if paths:
-            first = min(paths, key=os.path.getmtime)
-            rank = int(first.rpartition("-")[2])
-            with open(first) as file:
-                trace = file.read()
-            message = f"\n\n-- Process {rank} terminated with the following error:\n{trace}"
+        if end.got is not None:
+            raise KeyboardInterrupt
+        if end.status == 0:
+            return
+        kind, rank, said = self._first()
+        if kind == "error":
+            message = f"\n\n-- Process {rank} terminated with the following error:\n{said}"
             raise ProcessRaisedException(message, rank, -1)
-        message = f"a rank terminated with exit code {self._status}"
-        raise ProcessExitedException(message, -1, -1, self._status)
+        if kind == "" and end.rank is not None:
+            rank = end.rank
+        if kind == "" and end.by_signal is not None:
+            name = signal.Signals(end.by_signal).name
+            message = f"process {rank} terminated with signal {name}"
+            raise ProcessExitedException(message, rank, -1, -end.by_signal, name)
+        code = int(said) if kind else end.status
+        message = f"process {rank} terminated with exit code {code}"
+        raise ProcessExitedException(message, rank, -1, code)
+
+    def _first(self) -> tuple[str, int, str]:
+        """What the first rank that failed has written: the kind, its rank, and the text."""
+        names = [n for n in os.listdir(self._folder) if re.fullmatch(r"(error|exit)-\d+", n)]
+        if not names:
+            return "", -1, ""
+        first = min(names, key=lambda n: os.path.getmtime(os.path.join(self._folder, n)))
+        with open(os.path.join(self._folder, first)) as file:
+            kind, _, rank = first.partition("-")
+            return kind, int(rank), file.read()
+
+
+class _Handing:
+    """What multiprocessing asks while it pickles what is for a process that it starts itself: that
+    may have queues, locks and memory. A rank gets their descriptors from this process, once each.
+    """
+
+    duplicate_for_child = staticmethod(int)
+    DupFd = staticmethod(resource_sharer.DupFd)
 
 
 def _job(fn: Callable[..., Any], args: tuple[Any, ...]) -> dict[str, Any]:
     """What a rank needs to run the function, as multiprocessing's own processes get it."""
     prepared = _spawn.get_preparation_data("rank")
     prepared["authkey"] = bytes(prepared["authkey"])
-    return {"prepared": prepared, "call": pickle.dumps((fn, args))}
+    before = context.get_spawning_popen()
+    context.set_spawning_popen(cast(Any, _Handing()))
+    try:
+        return {"prepared": prepared, "call": bytes(ForkingPickler.dumps((fn, args)))}
+    finally:
+        context.set_spawning_popen(before)
 
 
 def run_rank(folder: str) -> None:
     """What a rank does: the function, and its traceback into a file of the folder."""
-    with open(os.path.join(folder, "job"), "rb") as file:
+    rank = int(os.environ["RANK"])
+    with open(os.path.join(folder, f"job-{rank}"), "rb") as file:
         job = pickle.load(file)
     _spawn.prepare(job["prepared"])
-    fn, args = pickle.loads(job["call"])
-    rank = int(os.environ["RANK"])
-    try:
-        fn(rank, *args)
-    except KeyboardInterrupt:
-        over_mpi.end_all(130)
-    except Exception:
-        path = os.path.join(folder, f"error-{rank}")
+    from weft.multiprocessing.shared import wait_until_fetched
+
+    def fail(kind: str, text: str, status: int) -> None:
+        path = os.path.join(folder, f"{kind}-{rank}")
         with open(path + ".part", "w") as out:
-            out.write(traceback.format_exc())
+            out.write(text)
         os.replace(path + ".part", path)
         sys.stdout.flush()
-        over_mpi.end_all(1)
+        over_mpi.end_all(status)
+
+    try:
+        fn, args = pickle.loads(job["call"])
+        fn(rank, *args)
+        wait_until_fetched(lambda: True)  # mpiexec ends with who launched it
+    except KeyboardInterrupt:
+        over_mpi.end_all(130)
+    except SystemExit as error:
+        if isinstance(error.code, str):
+            print(error.code, file=sys.stderr)
+        if error.code not in (None, 0):
+            code = error.code if isinstance(error.code, int) else 1
+            fail("exit", str(code), code)
+    except Exception:
+        fail("error", traceback.format_exc(), 1)

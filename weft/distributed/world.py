@@ -9,12 +9,12 @@ address. RANK and WORLD_SIZE are read to see that they agree.
 from __future__ import annotations
 
 import os
-import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from typing import Any
 
-from weft.distributed import over_mpi
+from weft.base.warn import warn
+from weft.distributed import leaving, over_mpi
 from weft.distributed.communicator import Alone, Communicator
 from weft.distributed.constants import default_pg_timeout
 from weft.distributed.stores import Store
@@ -67,8 +67,15 @@ class ProcessGroup:
         self._ranks = list(ranks)
         self._timeout = timeout
         self._calls = 0
+        #: The same in all its processes, and no other group's.
+        self._mark = f"{_state.marks(self._ranks)}:{','.join(map(str, self._ranks))}"
         self.group_name = name
         self.group_desc = name
+
+    def _left(self) -> Callable[[], list[int]]:
+        """Counts an exchange that begins now; what tells who has left before it."""
+        number = leaving.count(self._mark)
+        return lambda: leaving.left(self._mark, self._ranks, number)
 
     def rank(self) -> int:
         """The rank of this process in the group."""
@@ -124,6 +131,13 @@ class _State:
         self.groups: list[ProcessGroup] = []
         self.made = 0
         self.told = False
+        self._marks: dict[tuple[int, ...], int] = {}
+
+    def marks(self, ranks: Sequence[int]) -> int:
+        """How many groups of these ranks there were."""
+        key = tuple(ranks)
+        self._marks[key] = self._marks.get(key, -1) + 1
+        return self._marks[key]
 
 
 _state = _State()
@@ -277,7 +291,7 @@ def _of_launch(name: Backend, world_size: int, rank: int) -> tuple[Backend, Comm
     if name != Backend.MPI and not _state.told:
         _state.told = True
         if comm.rank == 0:
-            warnings.warn(f"backend {str(name)!r}: processes exchange by MPI", stacklevel=4)
+            warn(f"backend {str(name)!r}: processes exchange by MPI")
     return Backend(Backend.MPI), comm
 
 

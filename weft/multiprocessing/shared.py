@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import time
 import weakref
+from collections.abc import Callable
 from multiprocessing import reduction, resource_sharer, util
 from multiprocessing.reduction import ForkingPickler
 from typing import Any
@@ -21,7 +22,7 @@ from weft._C import Tensor
 from weft.nn.parameter import Buffer, Parameter
 from weft.utils.data.channel import _memory_file
 
-__all__ = ["init_reductions", "is_shared", "share_memory_"]
+__all__ = ["init_reductions", "is_shared", "share_memory_", "wait_until_fetched"]
 
 
 class _Memory(mmap.mmap):
@@ -112,18 +113,23 @@ def _rebuild(
 _GRACE = 5.0
 
 
-def _wait_until_fetched() -> None:
+def wait_until_fetched(is_receiver_alive: Callable[[], bool]) -> None:
     """A descriptor is fetched from the process that sent it, which must not have ended by then."""
     cache = resource_sharer._resource_sharer._cache  # type: ignore[attr-defined]
-    parent = multiprocessing.parent_process()
     end = time.monotonic() + _GRACE
-    while cache and parent is not None and parent.is_alive() and time.monotonic() < end:
+    while cache and is_receiver_alive() and time.monotonic() < end:
         time.sleep(0.002)
+
+
+def _wait_for_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait_until_fetched(parent.is_alive)
 
 
 def _wait_at_exit(_: Any = None) -> None:
     # After the feeders of queues, whose priority is -5.
-    util.Finalize(None, _wait_until_fetched, exitpriority=-10)
+    util.Finalize(None, _wait_for_parent, exitpriority=-10)
 
 
 def _reduce(t: Tensor) -> Any:

@@ -9,7 +9,8 @@ import subprocess
 from typing import Any
 
 from weft.distributed.folders import SHARED, own_folder
-from weft.distributed.launching import SEGMENTS, die_with_parent
+from weft.distributed.launching import die_with_parent
+from weft.distributed.places import SEGMENTS
 
 __all__ = ["JOB", "Node", "die_with_daemon"]
 
