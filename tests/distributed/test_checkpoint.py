@@ -114,3 +114,36 @@ def test_another_number_of_ranks_and_one_process(tmp_path):
     checkpoint.load(got, checkpoint_id=folder)
     assert same(got["shared"], state(1))
     assert [t.tolist() for t in got["own"].values()] == [[0] * 3, [1] * 3]
+
+
+@needs_mpi
+def test_all_ranks_are_told_what_failed_in_one(tmp_path):
+    """The others waited for it, or took the checkpoint for saved."""
+    path = tmp_path / "train.py"
+    path.write_text(f"""
+import pickle
+import weft
+from weft.distributed import checkpoint
+dist = weft.distributed
+dist.init_process_group()
+rank = dist.get_rank()
+where = {str(tmp_path / "saved")!r}
+checkpoint.save({{"x": 1, "y": weft.ones(2)}}, checkpoint_id=where)
+try:
+    checkpoint.save({{"x": lambda: 1}}, checkpoint_id=where)  # rank 0 writes it
+except checkpoint.CheckpointException as error:
+    print("save", list(error.failures), flush=True)
+got = {{"x": 0}} if rank else {{"z": 0, "x": 0}}
+try:
+    checkpoint.load(got, checkpoint_id=where)
+except RuntimeError as error:
+    again = pickle.loads(pickle.dumps(error))
+    print("load", list(error.failures), str(again) == str(error), got["x"], flush=True)
+dist.barrier()
+checkpoint.load(got := {{"x": 0}}, checkpoint_id=where)
+print("kept", got["x"])
+""")
+    done = launch(path)
+    for rank in (0, 1):
+        lines = [line[4:] for line in done.stdout.splitlines() if line.startswith(f"[{rank}]")]
+        assert lines == ["save [0]", "load [0] True 0", "kept 1"]

@@ -11,6 +11,7 @@
 (3, True)
 """
 
+from weft.distributed.checkpoint.api import CheckpointException
 from weft.distributed.checkpoint.files import load, save
 
-__all__ = ["load", "save"]
+__all__ = ["CheckpointException", "load", "save"]

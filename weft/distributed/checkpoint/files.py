@@ -21,8 +21,7 @@ from typing import Any
 import weft
 from weft._C import Tensor
 from weft.base.subclasses import alias
-from weft.distributed.barriers import barrier
-from weft.distributed.objects import all_gather_object, broadcast_object_list
+from weft.distributed.checkpoint.api import in_all
 from weft.distributed.tensor.dtensor import DTensor
 from weft.distributed.tensor.placement_types import Shard
 from weft.distributed.world import ProcessGroup, _known, is_initialized
@@ -86,39 +85,45 @@ def save(
         process_group: the processes; by default all.
         no_dist: this process alone writes what it has.
 
-    Raises: ValueError where the processes do not have all parts of a tensor that lies on a mesh;
-    nothing is written to the index then.
+    Raises:
+        ValueError: the processes do not have all parts of a tensor that lies on a mesh; nothing is
+            written to the index then.
+        CheckpointException: it failed in some of several processes; all raise it, and the
+            checkpoint from before is whole.
     """
     group = _group(process_group, no_dist)
+    rank = 0 if group is None else group.rank()
     folder = os.fspath(checkpoint_id)
-    os.makedirs(folder, exist_ok=True)
     named = _named(state_dict)
     cut = {name: value for name, value in named.items() if _is_cut(value)}
     values = {name: value for name, value in named.items() if name not in cut}
-    have = {n: v.numel() * v.itemsize if isinstance(v, Tensor) else 0 for n, v in values.items()}
-    nonce, rank = [uuid.uuid4().hex[:12]], 0
-    told: list[Any] = [(have, {name: _span(value) for name, value in cut.items()})]
-    if group is not None:
-        rank = group.rank()
-        told = [told[0]] * group.size()
-        all_gather_object(told, told[rank], group)
-        broadcast_object_list(nonce, group=group, group_src=0)
-    everyone = [of_one for of_one, _ in told]
+
+    def plan() -> tuple[dict[str, int], dict[str, Any], str]:
+        have = {
+            n: v.numel() * v.itemsize if isinstance(v, Tensor) else 0 for n, v in values.items()
+        }
+        return have, {name: _span(value) for name, value in cut.items()}, uuid.uuid4().hex[:12]
+
+    told = in_all("save", group, plan)
+    everyone = [have for have, _, _ in told]
     owner = _shares(everyone)
-    part = os.path.join(f"save-{nonce[0]}", f"rank-{{}}-of-{len(everyone)}.pt")
-    os.makedirs(os.path.join(folder, os.path.dirname(part)), exist_ok=True)
-    parts = _parts([spans for _, spans in told], part)
-    mine = {name: value for name, value in values.items() if owner[name] == rank}
-    _write(os.path.join(folder, part.format(rank)), {**mine, **cut})
-    if group is not None:
-        barrier(group)
-    if rank == 0:
-        index: dict[str, Any] = {name: part.format(owner[name]) for name in owner}
-        index.update(parts)
-        _replace(os.path.join(folder, _INDEX), json.dumps({"version": 1, "values": index}))
-        _remove_others(folder, os.path.dirname(part))
-    if group is not None:
-        barrier(group)
+    part = os.path.join(f"save-{told[0][2]}", f"rank-{{}}-of-{len(everyone)}.pt")
+    parts = _parts([spans for _, spans, _ in told], part)
+
+    def write() -> None:
+        os.makedirs(os.path.join(folder, os.path.dirname(part)), exist_ok=True)
+        mine = {name: value for name, value in values.items() if owner[name] == rank}
+        _write(os.path.join(folder, part.format(rank)), {**mine, **cut})
+
+    def end() -> None:
+        if rank == 0:
+            index: dict[str, Any] = {name: part.format(owner[name]) for name in owner}
+            index.update(parts)
+            _replace(os.path.join(folder, _INDEX), json.dumps({"version": 1, "values": index}))
+            _remove_others(folder, os.path.dirname(part))
+
+    in_all("save", group, write)
+    in_all("save", group, end)
 
 
 def _is_cut(value: Any) -> bool:
@@ -196,9 +201,16 @@ def load(
     Raises:
         FileNotFoundError: no checkpoint.
         RuntimeError: a name that it has not, or a tensor of another shape; nothing is written then.
+        CheckpointException: one of these in some of several processes; all raise it.
     """
     group = _group(process_group, no_dist)
-    folder = os.fspath(checkpoint_id)
+    found: dict[str, Any] = {}
+    in_all("load", group, lambda: found.update(_read(state_dict, os.fspath(checkpoint_id))))
+    _put(state_dict, found, ())
+
+
+def _read(state_dict: dict[str, Any], folder: str) -> dict[str, Any]:
+    """What a checkpoint has of a state, by name."""
     with open(os.path.join(folder, _INDEX)) as file:
         index = json.load(file)["values"]
     wanted = _named(state_dict)
@@ -216,10 +228,7 @@ def load(
                 f"[load] expected {name!r} of shape {list(value.shape)}, got {list(shape or ())} "
                 "(Size mismatch between saved and current)"
             )
-    found = {name: files.value(name, index[name], value) for name, value in wanted.items()}
-    _put(state_dict, found, ())
-    if group is not None:
-        barrier(group)
+    return {name: files.value(name, index[name], value) for name, value in wanted.items()}
 
 
 class _Files:
