@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import io
 import sys
 import threading
 from pathlib import Path
@@ -215,6 +216,83 @@ def check_gradients_of_gradients_need_no_exchange(rank, size):
     assert net.module[0].weight.grad is not None
 
 
+class Words(nn.Module):
+    """Two tables with sparse gradients, one of which is a layer's weight too."""
+
+    def __init__(self):
+        super().__init__()
+        weft.manual_seed(0)
+        self.words = nn.Embedding(10, 3, sparse=True)
+        self.bags = nn.EmbeddingBag(10, 3, mode="sum", sparse=True)
+        self.out = nn.Linear(3, 1)
+
+    def forward(self, x):
+        h = self.words(x).sum(0) + self.bags(x[None])[0]
+        if x[0] == 9:
+            h = h + self.words.weight.mean(0)
+        return self.out(h)
+
+
+def check_sparse_gradients(rank, size):
+    own = [weft.tensor([r, r, 7]) for r in range(size)]
+    alone = Words()
+    opt = weft.optim.SGD(alone.parameters(), 0.1)
+    net = DDP(Words())
+    ours = weft.optim.SGD(net.parameters(), 0.1)
+    for _ in range(2):
+        weft.stack([alone(x) for x in own]).mean().backward()
+        net(own[rank]).sum().backward()
+        for p, q in zip(net.parameters(), alone.parameters()):
+            assert p.grad.is_sparse == q.grad.is_sparse and (not p.grad.is_sparse or
+                                                             p.grad.is_coalesced())  # fmt: skip
+            assert weft.allclose(p.grad.to_dense(), q.grad.to_dense(), atol=1e-6)
+        for o in (opt, ours):
+            o.step()
+            o.zero_grad()
+    close(net.module, alone, 1e-6)
+    net.zero_grad()
+    net(own[rank] if rank else weft.tensor([9, 9, 9])).sum().backward()  # dense in rank 0
+    assert not net.module.words.weight.grad.is_sparse and net.module.bags.weight.grad.is_sparse
+    grads = [None] * size
+    dist.all_gather_object(grads, net.module.words.weight.grad)
+    assert weft.equal(grads[0], grads[1])
+    with net.join():  # who has no more batches contributes no rows
+        for _ in range(rank + 1):
+            net.zero_grad()
+            net(own[rank]).sum().backward()
+    if rank == size - 1:
+        assert net.module.bags.weight.grad.coalesce().indices().tolist() == [[rank, 7]]
+
+
+def check_copies_exchange_too(rank, size):
+    x, y = data()
+    net = DDP(mlp())
+    file = io.BytesIO()
+    weft.save(net, file)
+    file.seek(0)
+    averaged = weft.optim.swa_utils.AveragedModel(net)
+    averaged.update_parameters(net)
+    for other in (copy.deepcopy(net), weft.load(file, weights_only=False), averaged.module):
+        assert type(other) is DDP and other.process_group is net.process_group
+        assert other.module is not net.module
+        F.mse_loss(other(part(x, rank, size)), part(y, rank, size)).backward()
+        grads = [None] * size
+        dist.all_gather_object(grads, other.module[0].weight.grad)
+        assert weft.equal(grads[0], grads[1]) and net.module[0].weight.grad is None
+    some = DDP(mlp(), process_group=dist.new_group())
+    with pytest.raises(RuntimeError, match="only supported when using DDP with the default"):
+        copy.deepcopy(some)
+    told = net._get_ddp_logging_data()
+    assert (told["world_size"], told["rank"], told["module_name"]) == (size, rank, "Sequential")
+    assert net.device == weft.device("cpu") and net.output_device is None
+    with pytest.raises(ValueError, match="device_ids and output_device arguments only work"):
+        DDP(mlp(), device_ids=[0])
+    module = nn.Linear(1, 1)
+    DDP._set_params_and_buffers_to_ignore_for_model(module, ["bias"])
+    module.bias.data.fill_(rank)
+    assert DDP(module).module.bias.item() == rank
+
+
 def check_structured_results(rank, size):
     class Named(nn.Module):
         def __init__(self):
@@ -337,9 +415,6 @@ def check_wrong_use(rank, size):
     net = DDP(nn.Linear(2, 1))
     with pytest.raises(TypeError, match="must be callable"):
         net.register_comm_hook(None, 3)
-    net = DDP(nn.Embedding(4, 2, sparse=True))
-    with pytest.raises(RuntimeError, match="expected dense gradients"):
-        net(weft.tensor([1])).sum().backward()
 
 
 def check_batches_of_examples(rank, size):

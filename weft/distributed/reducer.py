@@ -14,7 +14,7 @@ differ from process to process.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import weft
@@ -23,6 +23,7 @@ from weft._C import Tensor
 from weft.base.modes import no_grad
 from weft.distributed.exchanges import all_reduce
 from weft.distributed.reducing import ReduceOp
+from weft.distributed.sparse_gradients import SparseGradients
 from weft.distributed.work import Work
 from weft.distributed.world import ProcessGroup
 from weft.futures import Future
@@ -128,18 +129,20 @@ class Reducer:
         first, cap: the sizes of the first bucket and of the others, in bytes.
         as_view: let gradients be parts of the buckets, which saves their memory.
         at_end: start no exchange before the pass has ended, for passes within passes.
+        sparse: the ids of parameters whose gradients are sparse, which no bucket has.
     """
 
     def __init__(
         self, params: Sequence[Tensor], group: ProcessGroup, first: int, cap: int,
-        as_view: bool = False, at_end: bool = False,
+        as_view: bool = False, at_end: bool = False, sparse: Collection[int] = (),
     ) -> None:  # fmt: skip
         self._group = group
         self._as_view = as_view
         self._at_end = at_end
         self._hook: tuple[CommHook, Any] | None = None
         self.divisor: int = group.size()
-        self.buckets = _buckets(params, first, cap)
+        self.buckets = _buckets([p for p in params if id(p) not in sparse], first, cap)
+        self.sparse = SparseGradients([p for p in params if id(p) in sparse], group)
         self._running = False
         self._is_certain = False
         self._next = 0
@@ -148,6 +151,8 @@ class Reducer:
             for bucket in self.buckets
             for k, p in enumerate(bucket._params)
         ]
+        for k, p in enumerate(self.sparse.params):
+            self._handles.append(p.register_post_accumulate_grad_hook(self._reached_sparse(k)))
 
     def set_hook(self, state: Any, hook: CommHook) -> None:
         """Has `hook(state, bucket)` exchange each bucket. It divides, too."""
@@ -193,6 +198,13 @@ class Reducer:
 
         return reached
 
+    def _reached_sparse(self, place: int) -> Callable[[Tensor], None]:
+        def reached(param: Tensor) -> None:
+            self.sparse.reached.add(place)
+            self._is_certain = True
+
+        return reached
+
     def _start_what_is_ready(self) -> None:
         while self._next < len(self.buckets) and not self.buckets[self._next].missing:
             self._start(self.buckets[self._next])
@@ -208,7 +220,8 @@ class Reducer:
                 elif grad.is_sparse:
                     raise RuntimeError(
                         "[DistributedDataParallel] expected dense gradients, got a sparse one of "
-                        f"shape {list(grad.shape)}. Hint: Embedding(sparse=False)"
+                        f"shape {list(grad.shape)}. Hint: those of Embedding and EmbeddingBag may "
+                        "be sparse"
                     )
                 elif grad.data_ptr() != view.data_ptr():
                     view.copy_(grad)
@@ -235,6 +248,7 @@ class Reducer:
             self._start(self.buckets[self._next])
             self._next += 1
         self._bring_all(has)
+        self.sparse.exchange(self.divisor)
         self._running = False
 
     def _bring_all(self, has: Tensor) -> None:
@@ -278,3 +292,4 @@ class Reducer:
                     bucket.later = self._hook[0](self._hook[1], bucket)
         count = sum(len(bucket._params) for bucket in self.buckets)
         self._bring_all(weft.zeros(count, dtype=weft.uint8))
+        self.sparse.exchange(self.divisor, is_shadow=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import weft
@@ -34,6 +34,20 @@ def tensors_of(value: Any) -> Iterator[Tensor]:
         yield from tensors_of([getattr(value, f.name) for f in dataclasses.fields(value)])
 
 
+def _expect_cpu_alone(device_ids: Any, output_device: Any) -> None:
+    """ValueError for other devices than the CPU."""
+    for device in [*(device_ids or ()), output_device]:
+        try:
+            expect_cpu(device)
+        except (RuntimeError, AssertionError) as error:
+            raise ValueError(
+                f"[DistributedDataParallel] expected device_ids=None, as parameters lie on the "
+                f"CPU, got device_ids={device_ids}, output_device={output_device} "
+                "(DistributedDataParallel device_ids and output_device arguments only work with "
+                "single-device/multiple-device GPU modules or CPU modules)"
+            ) from error
+
+
 class DistributedDataParallel(Module, Joinable):
     """Calls `module`, and averages the gradients over the processes while backward goes on.
 
@@ -45,7 +59,7 @@ class DistributedDataParallel(Module, Joinable):
 
     Args:
         module: what is called; it has parameters that require gradients.
-        device_ids, output_device: have to be empty or the CPU.
+        device_ids, output_device: have to be empty or the CPU; ValueError for others.
         broadcast_buffers: have the first process' buffers in all of them before each forward.
         init_sync: have its parameters and buffers in all of them now.
         process_group: the processes; by default all.
@@ -91,10 +105,12 @@ class DistributedDataParallel(Module, Joinable):
                 "DistributedDataParallel is not needed when a module doesn't have any parameter "
                 "that requires a gradient."
             )
-        for device in [*(device_ids or ()), output_device]:
-            expect_cpu(device)
+        _expect_cpu_alone(device_ids, output_device)
         self.module = module
-        self.device_ids = device_ids or None
+        self.device_ids = None
+        self.output_device = None
+        self.device = weft.device("cpu")
+        self.device_type = "cpu"
         self.dim = dim
         self.process_group = group
         self.broadcast_buffers = broadcast_buffers is not False
@@ -126,8 +142,60 @@ class DistributedDataParallel(Module, Joinable):
         wanted = [p for p in self._parameters_in_order() if p.requires_grad]
         self._reducer = Reducer(
             wanted, self.process_group, *self._sizes, self.gradient_as_bucket_view,
-            self.static_graph,
+            self.static_graph, self._sparse(),
         )  # fmt: skip
+
+    def _sparse(self) -> set[int]:
+        """The ids of the parameters whose gradients are sparse."""
+        from weft.nn.embedding import Embedding
+        from weft.nn.embedding_bag import EmbeddingBag
+
+        layers = [m for m in self.module.modules() if isinstance(m, (Embedding, EmbeddingBag))]
+        return {id(m.weight) for m in layers if m.sparse}
+
+    def __getstate__(self) -> dict[str, Any]:
+        from weft.distributed.world import group
+
+        if self.process_group is not group.WORLD:
+            raise RuntimeError(
+                "[DistributedDataParallel] expected the group of all processes to copy or save it, "
+                "got another (DDP Pickling/Unpickling are only supported when using DDP with the "
+                "default process group). Hint: copy or save `.module`"
+            )
+        state = super().__getstate__()
+        return {k: v for k, v in state.items() if k not in ("process_group", "_reducer")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        from weft.distributed.world import _known
+
+        super().__setstate__(state)
+        self.process_group = _known(None)
+        self._reducer = None
+        if self.process_group.size() > 1:
+            self._make_reducer()
+
+    @staticmethod
+    def _set_params_and_buffers_to_ignore_for_model(module: Module, names: Iterable[str]) -> None:
+        """Leaves parameters and buffers of a module, by their names in it, to each process."""
+        module._ddp_params_and_buffers_to_ignore = list(names)
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """What it is made with, by PyTorch's names."""
+        params = [p for p in self._parameters_in_order() if p.requires_grad]
+        group, (_, cap) = self.process_group, self._sizes
+        sizes = [b.buffer().nbytes for b in self._reducer.buckets] if self._reducer else []
+        return {
+            "backend_name": group.name(), "world_size": group.size(), "rank": group.rank(),
+            "module_name": type(self.module).__name__, "device_ids": "", "output_device": -1,
+            "num_parameter_tensors": len(params), "bucket_cap_bytes": cap,
+            "total_parameter_size_bytes": sum(p.nbytes for p in params),
+            "dtypes": ", ".join(dict.fromkeys(str(p.dtype).split(".")[-1] for p in params)),
+            "bucket_sizes": ", ".join(map(str, sizes)),
+            "broadcast_buffers": int(self.broadcast_buffers),
+            "find_unused_parameters": int(self.find_unused_parameters),
+            "gradient_as_bucket_view": int(self.gradient_as_bucket_view),
+            "static_graph": int(self.static_graph),
+        }  # fmt: skip
 
     def _ignored(self) -> set[str]:
         return set(getattr(self.module, "_ddp_params_and_buffers_to_ignore", ()))
