@@ -83,7 +83,7 @@ def test_an_exchange_with_oneself_has_gradients(world):
     (2 * y).sum().backward()
     assert x.grad.tolist() == [2.0] * 3 and y is not x
     for sizes in (([2], [2]), (None, [2]), ([3], [1, 2])):
-        with pytest.raises(RuntimeError, match="Split sizes"):
+        with pytest.raises(RuntimeError, match="Split sizes|Number of tensor splits"):
             all_to_all_single_autograd(x, *sizes, dist.group.WORLD)
 
 
@@ -146,3 +146,33 @@ def test_settings_have_pytorchs_fields_and_defaults(torch):
         assert mine == other
     for name in ("ShardingStrategy", "StateDictType", "BackwardPrefetch"):
         assert {m.name for m in getattr(ours, name)} == {m.name for m in getattr(theirs, name)}
+
+
+def test_stores_of_one_process(tmp_path):
+    path = str(tmp_path / "values")
+    for store in (dist.HashStore(), dist.FileStore(path, 1), dist.TCPStore("localhost", 1, 1)):
+        store.set("a", b"\0\xff")
+        assert store.get("a") == b"\0\xff" and store.num_keys() == 1 and store.add("n", -3) == -3
+        assert store.compare_set("a", "other", "x") == b"\0\xff"
+        assert store.compare_set("b", "", "x") == b"x" and store.delete_key("b")
+        with pytest.raises(RuntimeError, match="got 'never'"):  # nobody else could set it
+            store.get("never")
+    assert dist.FileStore(path, 1).get("n") == b"-3"
+    with pytest.raises(RuntimeError, match="no port is opened here. Hint: FileStore"):
+        dist.TCPStore("localhost", 29500, 2, True)
+
+
+def test_storages_of_buffers(torch):
+    data = bytes(range(1, 17))
+    for name in ("ByteStorage", "FloatStorage", "LongStorage"):
+        for more in ({}, {"count": 1, "offset": 8}):
+            for order in ("little", "big"):
+                ours, theirs = (
+                    getattr(t, name).from_buffer(data, byte_order=order, **more).tolist()
+                    for t in (weft, torch)
+                )
+                assert ours == theirs
+    tensor = weft.ByteTensor(weft.ByteStorage.from_buffer(data))
+    assert tensor.tolist() == list(data)
+    with pytest.raises(ValueError, match="whole elements of 4"):
+        weft.FloatStorage.from_buffer(b"abc", "native")

@@ -7,6 +7,7 @@ tensor lies in.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -483,6 +484,35 @@ class _LegacyStorage(metaclass=_LegacyMeta):
         made = TypedStorage(wrap_storage=bytes_of, dtype=cls.dtype)
         made._filename = bytes_of.filename
         return made
+
+    @classmethod
+    def from_buffer(
+        cls, data: Any, byte_order: str = "native", *, count: int = -1, offset: int = 0
+    ) -> TypedStorage:
+        """A copy of the elements that lie in a buffer of bytes.
+
+        Args:
+            data: bytes, or another object with a buffer.
+            byte_order: of them: "native", "little" or "big".
+            count: how many elements; -1: all that are there.
+            offset: of the first, in bytes.
+
+        Raises: ValueError for no whole number of elements, too few bytes, or another order.
+        """
+        memory, size = bytearray(memoryview(data).cast("B")[offset:]), cls.dtype.itemsize
+        count = len(memory) // size if count < 0 and len(memory) % size == 0 else count
+        if not 0 <= count * size <= len(memory) or byte_order not in ("native", "little", "big"):
+            raise ValueError(
+                f"[from_buffer] expected bytes of whole elements of {size} and byte_order native, "
+                f"little or big, got {len(memory)} bytes, count={count}, {byte_order!r}"
+            )
+        memory = memory[: count * size]
+        if byte_order not in ("native", sys.byteorder):
+            part = size // 2 if cls.dtype.is_complex else size
+            for start in range(0, len(memory), part):
+                memory[start : start + part] = memory[start : start + part][::-1]
+        bytes_of = UntypedStorage._of(_bytes_over(memory, len(memory)))
+        return TypedStorage(wrap_storage=bytes_of, dtype=cls.dtype)
 
 
 def _legacy(name: str, dtype: _C.dtype) -> type[_LegacyStorage]:

@@ -143,6 +143,49 @@ def check_parts_of_unlike_sizes(rank, size):
         same(y, weft.full((rank + 1,), sum(r + rank for r in range(size))).to(kind))
 
 
+def check_groups_of_some(rank, size):
+    mine, every = dist.new_subgroups(1)
+    assert dist.get_process_group_ranks(mine) == [rank] and len(every) == size
+    others = dist.GroupMember.NON_GROUP_MEMBER
+    assert [one == others for one in every] == [r != rank for r in range(size)]
+    mine, _ = dist.new_subgroups_by_enumeration([[0, 1]])
+    if rank < 2:
+        dist.all_reduce(x := weft.ones(1), group=mine)
+        assert x.item() == 2
+    else:
+        assert mine is None
+    for wrong, text in ((0, "must be positive"), (size + 1, "must not exceed"), (None, "CUDA")):
+        with pytest.raises(ValueError, match=text):
+            dist.new_subgroups(wrong)
+    with pytest.raises(ValueError, match="has appeared in both subgroup"):
+        dist.new_subgroups_by_enumeration([[0], [0, 1]])
+
+
+def check_stores(rank, size):
+    """Each rank sets a key, and waits for all."""
+    stores = [dist.TCPStore("127.0.0.1", 29601, size, rank == 0),
+              dist.distributed_c10d._get_default_store()]  # fmt: skip
+    for store in (*stores, dist.PrefixStore("below", stores[0])):
+        store.set(f"of {rank}", f"value {rank}")
+        assert store.multi_get([f"of {r}" for r in range(size)]) == [
+            f"value {r}".encode() for r in range(size)
+        ]
+        assert store.add("sum", 1) in range(1, size + 1)
+        store.wait(["sum"])
+        dist.barrier()
+        assert store.add("sum", 0) == size and not store.check(["sum", "never"])
+        first = store.compare_set("first", "", str(rank))
+        outs = [None] * size
+        dist.all_gather_object(outs, (first, store.num_keys()))
+        assert len({value for value, _ in outs}) == 1
+        with pytest.raises(RuntimeError, match="got 'never'.*timeout after 50ms"):
+            store.wait(["never"], datetime.timedelta(milliseconds=50))
+    assert stores[0].get("below/sum") == str(size).encode()
+    dist.barrier()
+    if rank == 0:
+        assert stores[0].delete_key("sum") and not stores[0].delete_key("sum")
+
+
 def check_several_at_once(rank, size):
     xs = [weft.full((2, 3), float(rank)), weft.full((3, 2), float(rank + 1)).t()]
     dist.all_reduce_coalesced(xs)

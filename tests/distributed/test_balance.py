@@ -94,10 +94,14 @@ def test_costs_of_a_function_and_a_loader():
 
 WRONG = [
     ({"num_replicas": 2, "rank": 2}, "a rank below 2, got 2"),
-    ({"batch_size": 0}, "batch_size of 1 at least"),
-    ({"cost": [1, 2]}, "expected 3 costs above 0, got 2"),
-    ({"cost": [1, 2, 0]}, "the least 0"),
+    ({"batch_size": 0}, "batch_size to be a whole number above 0"),
+    ({"cost": [1, 2]}, "expected 3 costs, one for each example, got 2"),
+    ({"cost": [1, 2, 0]}, "got 0 of example 2"),
     ({"cost": [1, 2, float("nan")]}, "costs above 0"),
+    ({"batch_size": True}, "whole number above 0, got True"),
+    ({"batch_size": 2.5}, "whole number above 0, got 2.5"),
+    ({"cost": [1, float("inf"), 2]}, "above 0 and finite, got inf of example 1"),
+    ({"cost": [1, float("nan"), 2]}, "above 0 and finite, got nan of example 1"),
 ]
 
 
@@ -105,3 +109,5 @@ WRONG = [
 def test_wrong_arguments(how, text):
     with pytest.raises(ValueError, match=text):
         BalancedBatchSampler("abc", **{"num_replicas": 1, "rank": 0, **how})
+    with pytest.raises(TypeError, match="expected costs to be numbers, got 'a' of example 0"):
+        BalancedBatchSampler("abc", cost=str, num_replicas=1, rank=0)

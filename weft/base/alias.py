@@ -53,7 +53,7 @@ HOUSE = {
     "weft.cuda": "types",
     "weft.distributed": """agreement arguments balance barriers communicator exchanges folders
         joining launching leaving messages objects over_mpi places rank ray reducer reducing same
-        sparse_gradients spawned stores work world""",
+        sparse_gradients spawned stores subgroups work world""",
     "weft.distributed.checkpoint": "files",
     "weft.distributed.fsdp": "gathering sharding",
     "weft.distributed.tensor": "dtensor table",

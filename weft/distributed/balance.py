@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence, Sized
 from typing import Any
 
@@ -29,8 +30,10 @@ class BalancedBatchSampler:
         drop_last: leave out the examples that do not fill a step; else they are shared, and some
             from the beginning repeated until each process has as many.
 
-    Raises: ValueError for a rank that is not there, a batch size below 1, or costs that are not one
-    for each example and above 0.
+    Raises:
+        ValueError: a rank that is not there, a batch size that is no whole number above 0, or costs
+            that are not one for each example, finite and above 0.
+        TypeError: costs that are no numbers.
 
     >>> costs = [9, 1, 1, 1, 5, 3, 2, 2]
     >>> from weft.distributed import BalancedBatchSampler
@@ -58,9 +61,10 @@ class BalancedBatchSampler:
             raise ValueError(
                 f"[BalancedBatchSampler] expected a rank below {self.num_replicas}, got {self.rank}"
             )
-        if batch_size < 1:
+        if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
             raise ValueError(
-                f"[BalancedBatchSampler] expected a batch_size of 1 at least, got {batch_size}"
+                "[BalancedBatchSampler] expected batch_size to be a whole number above 0, got "
+                f"{batch_size!r}"
             )
         self.batch_size = batch_size
         self.shuffle = shuffle
@@ -101,16 +105,26 @@ class BalancedBatchSampler:
 def _costs(dataset: Sized, cost: Any) -> list[float]:
     if cost is None:
         return [1.0] * len(dataset)
-    if callable(cost):
-        items: Any = dataset
-        found = [float(cost(items[i])) for i in range(len(dataset))]
-    else:
-        found = [float(c) for c in cost]
-    if len(found) != len(dataset) or any(not c > 0 for c in found):
+    items: Any = dataset
+    given = [cost(items[i]) for i in range(len(dataset))] if callable(cost) else list(cost)
+    if len(given) != len(dataset):
         raise ValueError(
-            f"[BalancedBatchSampler] expected {len(dataset)} costs above 0, got {len(found)}"
-            + (f", the least {min(found):g}" if found else "")
+            f"[BalancedBatchSampler] expected {len(dataset)} costs, one for each example, got "
+            f"{len(given)}"
         )
+    found = []
+    for i, value in enumerate(given):
+        try:
+            found.append(float(value))
+        except (TypeError, ValueError):
+            raise TypeError(
+                f"[BalancedBatchSampler] expected costs to be numbers, got {value!r} of example {i}"
+            ) from None
+        if not 0 < found[-1] < math.inf:
+            raise ValueError(
+                "[BalancedBatchSampler] expected costs above 0 and finite, got "
+                f"{found[-1]:g} of example {i}"
+            )
     return found
 
 

@@ -17,7 +17,7 @@ from weft.base.warn import warn
 from weft.distributed import leaving, over_mpi
 from weft.distributed.communicator import Alone, Communicator
 from weft.distributed.constants import default_pg_timeout
-from weft.distributed.stores import Store
+from weft.distributed.stores import Store, TCPStore
 
 __all__ = [
     "Backend", "GroupMember", "ProcessGroup", "destroy_process_group", "get_backend",
@@ -129,6 +129,7 @@ class _State:
     def __init__(self) -> None:
         self.world: ProcessGroup | None = None
         self.groups: list[ProcessGroup] = []
+        self.store: Store | None = None
         self.made = 0
         self.told = False
         self._marks: dict[tuple[int, ...], int] = {}
@@ -162,6 +163,17 @@ def _is_outside(chosen: Any) -> bool:
 
 def _get_default_group() -> ProcessGroup:
     return _known(None)
+
+
+def _get_default_store() -> Store:
+    """The store that `init_process_group` got; else one that all processes share.
+
+    Raises: RuntimeError where a launch has no folder that all its processes see (TCPStore).
+    """
+    world = _known(None)
+    if _state.store is None:
+        _state.store = TCPStore("", 0, world.size(), wait_for_workers=False)
+    return _state.store
 
 
 def is_available() -> bool:
@@ -347,7 +359,10 @@ def init_process_group(
     else:
         kind, comm = _alone(name, world_size, rank, store is not None)
     wait = timeout or default_pg_timeout
+    if not isinstance(wait, timedelta):
+        raise TypeError(f"Expected timeout argument to be of type datetime.timedelta, got {wait!r}")
     _state.world = ProcessGroup(kind, comm, range(comm.size), wait, group_name or "0")
+    _state.store = store
 
 
 def destroy_process_group(group: ProcessGroup | None = None) -> None:
@@ -421,7 +436,14 @@ def new_group(
             "the new group's rank should be within the world_size set by init_process_group"
         )
     if len(set(chosen)) != len(chosen):
-        raise ValueError(f"[new_group] expected each rank once, got {list(ranks or ())}")
+        raise ValueError(
+            f"[new_group] expected each rank once, got {list(ranks or ())} (ranks list must not "
+            "contain duplicate entries)"
+        )
+    if timeout is not None and not isinstance(timeout, timedelta):
+        raise TypeError(
+            f"Expected timeout argument to be of type datetime.timedelta, got {timeout!r}"
+        )
     _state.made += 1
     if world.rank() not in chosen:
         return GroupMember.NON_GROUP_MEMBER
