@@ -123,39 +123,24 @@ class _Receive(_MPIRequest):
     def __init__(self, of: OverMPI, memory: Any, place: int, tag: int) -> None:
         super().__init__(of, None, memory)
         self.place, self.tag = place, tag
-        self._status = of._mpi.Status()
         self._error: Exception | None = None
+        self.source = place  #: The rank that sent, when it is done.
 
-    def meets(self, other: _Receive) -> bool:
-        """Whether one message could be for both."""
-        anyone = self._of._mpi.ANY_SOURCE
-        same_place = self.place == other.place or anyone in (self.place, other.place)
-        return same_place and self.tag == other.tag
+    def takes(self, source: int, tag: int) -> bool:
+        """Whether a message could be for it."""
+        return self.tag == tag and self.place in (source, self._of._mpi.ANY_SOURCE)
 
-    def match(self) -> bool:
-        """Whether its message is there, or never will be; if it is, it is on its way from now."""
-        try:
-            # a look that finds none has MPI go on: the next may find what came by that
-            message = self._look() or self._look()
-            if message is None:
-                return False
-            self._begin(message)
-        except (self._of._mpi.Exception, RuntimeError) as error:
-            self._error = error
-        return True
-
-    def _look(self) -> Any:
-        return self._of._comm.Improbe(self.place, self.tag, self._status)
-
-    def _begin(self, message: Any) -> None:
+    def begin(self, message: Any, status: Any) -> None:
+        """Has its message received from now on."""
         byte, room = self._of._mpi.BYTE, self._memory[0].nbytes
-        got = self._status.Get_count(byte)
+        self.source, got = status.Get_source(), status.Get_count(byte)
         if got > room:
             message.Recv([bytearray(got), got, byte])
-            raise RuntimeError(
+            self._error = RuntimeError(
                 f"[recv] expected a message of at most {room} bytes, the tensor's, got one of {got}"
             )
-        self._request = message.Irecv(self._memory)
+        else:
+            self._request = message.Irecv(self._memory)
 
     def _ask(self, question: Callable[[], Any]) -> Any:
         def once_matched() -> Any:
@@ -166,11 +151,6 @@ class _Receive(_MPIRequest):
             return question()
 
         return super()._ask(once_matched)
-
-    @property
-    def source(self) -> int:
-        """The rank that sent, when it is done."""
-        return int(self._status.Get_source())
 
 
 class _Types:
@@ -279,15 +259,22 @@ class OverMPI:
         return [f"the end of rank {', '.join(map(str, sorted(ranks)))}"] if len(ranks) else []
 
     def has_matched(self, wanted: _Receive) -> bool:
-        """Whether a receive has its message; those before it that it could be for get theirs."""
+        """Whether a receive has its message. One that is found goes to the first that it is for."""
         with self._matching:
-            for earlier in [one for one in self._open if one.meets(wanted)]:
-                if not earlier.match():
-                    continue
-                self._open.remove(earlier)
-                if earlier is wanted:
-                    break
-            return wanted not in self._open
+            while wanted in self._open:
+                status = self._mpi.Status()
+                # a look that finds none has MPI go on: the next may find what came by that
+                message = self._look(wanted, status) or self._look(wanted, status)
+                if message is None:
+                    return False
+                source, tag = status.Get_source(), status.Get_tag()
+                first = next(one for one in self._open if one.takes(source, tag))
+                self._open.remove(first)
+                first.begin(message, status)
+        return True
+
+    def _look(self, wanted: _Receive, status: Any) -> Any:
+        return self._comm.Improbe(wanted.place, wanted.tag, status)
 
     def all_reduce(self, data: Tensor, op: ReduceOp) -> _MPIRequest:
         """See `Communicator`."""
