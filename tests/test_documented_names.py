@@ -159,7 +159,8 @@ NO_EXAMPLE = {
     "weft's own use": "nn.parameter.hand_on",
     "it raises: there is no device": "accelerator.set_device_index",
     "it takes two processes": "distributed.P2POp distributed.batch_isend_irecv distributed.irecv "
-    "distributed.isend distributed.recv distributed.recv_object_list distributed.send distributed.send_object_list",
+    "distributed.isend distributed.recv distributed.recv_object_list distributed.send "
+    "distributed.send_object_list",
     "it reads files that have to be there": "vision.datasets.CIFAR10 vision.datasets.CIFAR100 "
     "vision.datasets.EMNIST vision.datasets.FashionMNIST vision.datasets.KMNIST "
     "vision.datasets.MNIST",
