@@ -76,6 +76,8 @@ def peer(torch: Any, record: dict[str, Any]) -> Callable[..., Any] | None:
         return getattr(getattr(torch, home, torch), name, None)
     if name.startswith("special_"):
         return getattr(torch.special, name.removeprefix("special_"))
+    if name.startswith("linalg_"):
+        return getattr(torch.linalg, name.removeprefix("linalg_"), None)
     homes = [torch, torch.nn.functional, torch.Tensor, torch.linalg]
     if "str reduction" in record["schema"]:  # torch.kl_div and its like take reduction as a number
         homes = [torch.nn.functional]

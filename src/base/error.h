@@ -13,7 +13,16 @@
 
 namespace weft {
 
-enum class ErrorKind : uint8_t { Runtime, Value, Type, Index, NotImplemented, Memory, Overflow };
+enum class ErrorKind : uint8_t {
+    Runtime,
+    Value,
+    Type,
+    Index,
+    NotImplemented,
+    Memory,
+    Overflow,
+    LinAlg,  ///< a matrix that has no inverse or factor: a Runtime error
+};
 
 class Error : public std::runtime_error {
 public:

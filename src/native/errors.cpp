@@ -131,7 +131,7 @@ Thing caught_error() {
         const Type* const kinds[] = {&types::RuntimeError,        &types::ValueError,
                                      &types::TypeError,           &types::IndexError,
                                      &types::NotImplementedError, &types::MemoryError,
-                                     &types::OverflowError};
+                                     &types::OverflowError,       &types::LinAlgError};
         Thing error = of(*kinds[static_cast<size_t>(e.kind)], e.what());
         error.as<Error>()->told = e.context;
         return error;

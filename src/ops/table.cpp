@@ -12,7 +12,8 @@ namespace weft {
     X(bernoulli) X(reduce) X(extrema) X(moments) X(softmax) X(norm) X(attention) X(distance) \
     X(cumulative) X(sort) X(loss) X(binary_loss) X(cross_entropy) X(complex) X(transcendental) \
     X(bits) X(conv) X(pad) X(pool) X(batch_norm) X(resample) X(scan) X(scatter_reduce) \
-    X(poisson) X(special) X(gamma_draw) X(sparse_product) X(tie) X(fft)
+    X(poisson) X(special) X(gamma_draw) X(sparse_product) X(tie) X(fft) \
+    X(linear_system) X(lu) X(triangular) X(cholesky) X(spectral)
 // clang-format on
 
 #define X(family) void register_##family(Table& table);

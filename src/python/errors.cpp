@@ -60,6 +60,7 @@ void set_python_error() {
         PyObject* error = e.error.get();
         PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(error)), error);
     } catch (const Error& e) {
+        Object own;
         PyObject* type = PyExc_RuntimeError;
         switch (e.kind) {
             case ErrorKind::Runtime:
@@ -81,6 +82,10 @@ void set_python_error() {
                 break;
             case ErrorKind::Overflow:
                 type = PyExc_OverflowError;
+                break;
+            case ErrorKind::LinAlg:
+                own = import_attr("weft.linalg", "LinAlgError");
+                type = own.get();
                 break;
         }
         PyErr_SetString(type, e.what());

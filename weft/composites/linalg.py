@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft import Tensor, return_types
-from weft._library_ops import Gradients, library_op, like_first
+from weft import _C, Tensor, return_types
 from weft.base.checks import also_named
 from weft.base.forms import attach, with_out
-from weft.linalg import decompositions, eigen, factors, lapack, products, reflections, systems
-from weft.linalg.checks import expect_like, expect_matrix
+from weft.linalg import decompositions, eigen, factors, products, reflections, systems
+from weft.linalg.checks import expect_matrix
 
 __all__ = [
     "cholesky", "cholesky_inverse", "cholesky_solve", "det", "frobenius_norm", "geqrf", "inverse",
@@ -105,29 +104,6 @@ def svd(input: Tensor, some: bool = True, compute_uv: bool = True) -> Any:
     return return_types.svd(U, S, Vh.mH)
 
 
-def _gradient_cholesky_solve(g: Gradients) -> Any:
-    (_, L), X, grad, upper = g.inputs, g.outputs[0], g.grads[0], g.options["upper"]
-    gB = _cholesky_solve(grad, L, upper=upper)
-    gA = gB @ X.mH
-    gA = -(gA + gA.mH)
-    return gB, L @ gA if upper else gA @ L
-
-
-@library_op(
-    "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
-    autocast=True,
-    gradient=_gradient_cholesky_solve,
-    saves=["input2", "result"],
-    layout=like_first,
-)
-def _cholesky_solve(B: Any, L: Any, upper: bool = False) -> Any:
-    """The X with A X = B for the A whose Cholesky factor is L."""
-    adjoint = L.swapaxes(-1, -2).conj()
-    lower, over = (adjoint, L) if upper else (L, adjoint)
-    half = lapack.solve_triangular(lower, B, False, False)
-    return lapack.solve_triangular(over, half, True, False)
-
-
 @also_named(B="input", input2="L")
 def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """The X with A X = input for the A whose Cholesky factor is L.
@@ -137,17 +113,7 @@ def cholesky_solve(input: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     >>> weft.cholesky_solve(weft.tensor([[4.]]), weft.tensor([[2.]]))
     tensor([[1.]])
     """
-    expect_matrix("cholesky_solve", input)
-    expect_matrix("cholesky_solve", L, square=True)
-    expect_like("cholesky_solve", input, L)
-    if input.shape[-2] != L.shape[-1]:
-        raise RuntimeError(
-            f"[cholesky_solve] expected sizes that fit, got {tuple(L.shape)} and "
-            f"{tuple(input.shape)} (Incompatible matrix sizes)"
-        )
-    batch = weft.broadcast_shapes(input.shape[:-2], L.shape[:-2])
-    input, L = (t.expand(*batch, *t.shape[-2:]) for t in (input, L))
-    return _cholesky_solve(input, L, upper=upper)
+    return _C.ops._cholesky_solve(input, L, upper)
 
 
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:

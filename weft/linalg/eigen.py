@@ -2,67 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import weft
-from weft import Tensor
-from weft._library_ops import Gradients, layout_of, library_op, like_first
-from weft.linalg.checks import expect_matrix, expect_phase_free, wants_gradient
-from weft.linalg.systems import solve
-from weft.return_types import printed_as_pytorchs
+from weft import _C, Tensor
+from weft._library_ops import Gradients, library_op, like_first
+from weft.linalg.checks import expect_matrix, wants_gradient
 
 
-@printed_as_pytorchs
-class linalg_eig(NamedTuple):  # noqa: N801
-    """The results of `eig`."""
-
-    eigenvalues: Tensor
-    eigenvectors: Tensor
-
-
-def _gradient_eig(g: Gradients) -> Any:
-    # Boeddeker et al., "On the computation of complex-valued gradients with application to
-    # statistically optimum beamforming", 2017; columns of V have norm 1
-    (A,), (values, V), (g_values, gV) = g.inputs, g.outputs, g.grads
-    if g_values is None and gV is None:
-        return None
-    inner = weft.diag_embed(weft.zeros_like(values) if g_values is None else g_values)
-    if gV is not None:
-        P = V.mH @ gV
-        expect_phase_free("linalg.eig", P)
-        diagonal = weft.eye(values.shape[-1], dtype=weft.bool, device=values.device)
-        P = P - V.mH @ (V * P.diagonal(0, -2, -1).real.unsqueeze(-2))
-        gaps = (values.unsqueeze(-2) - values.unsqueeze(-1)).conj().masked_fill(diagonal, 1)
-        inner = inner + (P / gaps).masked_fill(diagonal, 0)
-    out = solve(V.mH, inner @ V.mH)
-    return out if A.is_complex() else out.real
-
-
-def _layout_eig(A: Tensor, compute_v: bool) -> Any:
-    kind = A.dtype.to_complex()
-    return layout_of((A.shape[:-1], kind), (A.shape if compute_v else (0,), kind))
-
-
-@library_op(
-    "linalg_eig(Tensor self, *, bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)",
-    autocast=True,
-    gradient=_gradient_eig,
-    saves=["eigenvalues", "eigenvectors"],
-    results=linalg_eig,
-    layout=_layout_eig,
-)
-def _eig(A: Any, compute_v: bool = True) -> Any:
-    """Eigenvalues and, with `compute_v`, eigenvectors, complex."""
-    import numpy as np
-
-    kind = "complex64" if A.dtype.name in ("float32", "complex64") else "complex128"
-    if not compute_v:
-        return np.linalg.eigvals(A).astype(kind), np.zeros((0,), kind)
-    values, vectors = np.linalg.eig(A)
-    return values.astype(kind), vectors.astype(kind)
-
-
-def eig(A: Tensor) -> linalg_eig:
+def eig(A: Tensor) -> _C._eigenvalues_eigenvectors:
     """Eigenvalues and eigenvectors of square matrices: `(eigenvalues, eigenvectors)`, complex.
 
     Args:
@@ -76,17 +24,7 @@ def eig(A: Tensor) -> linalg_eig:
     >>> weft.linalg.eig(weft.tensor([[0., 1.], [-1., 0.]])).eigenvalues
     tensor([0.+1.j, 0.-1.j])
     """
-    _expect_finite_square("linalg.eig", A)
-    return _eig(A)
-
-
-def _expect_finite_square(who: str, A: Tensor) -> None:
-    expect_matrix(who, A, square=True)
-    if not A.is_meta and not bool(A.detach().isfinite().all()):
-        raise RuntimeError(
-            "[linalg.eig] expected finite numbers, got infinite ones or nan (torch.linalg.eig: "
-            "input tensor should not contain infs or NaNs.)"
-        )
+    return _C.ops.linalg_eig(A)
 
 
 def eigvals(A: Tensor) -> Tensor:
@@ -97,8 +35,7 @@ def eigvals(A: Tensor) -> Tensor:
     >>> weft.linalg.eigvals(weft.diag(weft.tensor([1.0, 2.0]))).real
     tensor([1., 2.])
     """
-    _expect_finite_square("linalg.eigvals", A)
-    return _eig(A, compute_v=wants_gradient(A))[0]
+    return _C.ops.linalg_eig(A, compute_v=wants_gradient(A))[0]
 
 
 def _gradient_matrix_exp(g: Gradients) -> Any:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import weft
-from weft import Tensor, return_types
-from weft._library_ops import Gradients, layout_of, library_op
+from weft import _C, Tensor, return_types
+from weft._library_ops import layout_of, library_op
 from weft.autograd._missing import without_derivative
 from weft.linalg import lapack
 from weft.linalg.checks import (
@@ -14,7 +14,6 @@ from weft.linalg.checks import (
     expect_matrix,
     raise_if_singular,
 )
-from weft.linalg.triangular import solve_triangular
 from weft.return_types import printed_as_pytorchs
 
 
@@ -24,15 +23,6 @@ class linalg_lu_factor(NamedTuple):  # noqa: N801
 
     LU: Tensor
     pivots: Tensor
-
-
-@printed_as_pytorchs
-class linalg_lu_factor_ex(NamedTuple):  # noqa: N801
-    """The results of `lu_factor_ex`."""
-
-    LU: Tensor
-    pivots: Tensor
-    info: Tensor
 
 
 @printed_as_pytorchs
@@ -69,71 +59,8 @@ def _parts(LU: Tensor) -> tuple[Tensor, Tensor]:
     return L + weft.eye(m, k, dtype=LU.dtype, device=LU.device), LU[..., :k, :].triu()
 
 
-def _gradient_lu(g: Gradients) -> Any:
-    # dA = P (dL U + L dU): dL is strictly lower and dU upper, so L⁻¹ Pᵀ dA U⁻¹ splits into both
-    (LU, pivots, _), grad = g.outputs, g.grads[0]
-    if grad is None:
-        return None
-    m, n = LU.shape[-2:]
-    k = min(m, n)
-    L, U = _parts(LU)
-    gL, gU = grad[..., :k].tril(-1), grad[..., :k, :].triu()
-    L1, U1 = L[..., :k, :], U[..., :, :k]
-    lower = L1.mH @ gL[..., :k, :]
-    upper = gU[..., :, :k] @ U1.mH
-    if n > k:
-        lower = lower - gU[..., k:] @ U[..., k:].mH
-    if m > k:
-        upper = upper - L[..., k:, :].mH @ gL[..., k:, :]
-    inner = lower.tril(-1) + upper.triu()
-    out = solve_triangular(
-        L1.mH, solve_triangular(U1.mH, inner, upper=False, left=False), upper=True,
-        unitriangular=True,
-    )  # fmt: skip
-    if n > k:
-        right = solve_triangular(L1.mH, gU[..., k:], upper=True, unitriangular=True)
-        out = weft.cat([out, right], -1)
-    if m > k:
-        below = solve_triangular(U1.mH, gL[..., k:, :], upper=False, left=False)
-        out = weft.cat([out, below], -2)
-    return _permutation(pivots, m, LU.dtype) @ out
-
-
-def _layout_lu(A: Tensor) -> Any:
-    *outer, m, n = A.shape
-    pivots = (*outer, min(m, n))
-    return layout_of((A.shape, A.dtype), (pivots, weft.int32), (outer, weft.int32))
-
-
-@library_op(
-    "linalg_lu_factor_ex(Tensor A) -> (Tensor LU, Tensor pivots, Tensor info)",
-    gradient=_gradient_lu,
-    saves=["LU", "pivots"],
-    samples=["f(T(3, 3))[0]", "f(T(2, 3, 4))[0]", "f(T(4, 2))[0]"],
-    results=linalg_lu_factor_ex,
-    layout=_layout_lu,
-)
-def _lu_factor(A: Any) -> Any:
-    """The factors of A = P L U in one matrix, the row swaps, and the first zero pivot or 0."""
-    return lapack.factor_lu(A)
-
-
-def _permutation(pivots: Tensor, rows: int, dtype: Any) -> Tensor:
-    """P of A = P L U, of the row swaps that LAPACK names."""
-    import numpy as np
-
-    if pivots.is_meta:
-        return weft.empty((*pivots.shape[:-1], rows, rows), dtype=dtype, device="meta")
-    swaps = pivots.detach().numpy()
-    order = np.array(np.broadcast_to(np.arange(rows), (*swaps.shape[:-1], rows)))
-    for i in range(swaps.shape[-1]):
-        other = swaps[..., i : i + 1].astype("int64") - 1
-        held = np.take_along_axis(order, other, -1)
-        np.put_along_axis(order, other, order[..., i : i + 1].copy(), -1)
-        order[..., i : i + 1] = held
-    P = np.zeros((*order.shape, rows), "float32")
-    np.put_along_axis(P, order[..., None, :], 1, -2)
-    return weft.from_numpy(P).to(dtype)
+def _permutation(pivots: Tensor, rows: int, dtype: _C.dtype) -> Tensor:
+    return _C.ops._linalg_permutation(pivots, rows, dtype)
 
 
 def _expect_pivoting(who: str, pivot: bool) -> None:
@@ -146,7 +73,7 @@ def _expect_pivoting(who: str, pivot: bool) -> None:
 
 def lu_factor_ex(
     A: Tensor, *, pivot: bool = True, check_errors: bool = False
-) -> linalg_lu_factor_ex:
+) -> _C._LU_pivots_info:
     """As `lu_factor`, with the column of the first zero pivot or 0: `(LU, pivots, info)`.
 
     LU is [..., m, n], the pivots [..., min(m, n)] and `info` [...] of int32.
@@ -154,15 +81,8 @@ def lu_factor_ex(
     >>> weft.linalg.lu_factor_ex(weft.tensor([[2.0]])).LU
     tensor([[2.]])
     """
-    expect_matrix("linalg.lu_factor_ex", A)
     _expect_pivoting("linalg.lu_factor_ex", pivot)
-    out = _lu_factor(A)
-    if check_errors:
-        raise_if_singular("linalg.lu_factor_ex", out.info)
-    return out
-
-
-_lu_factor.record["call"] = lu_factor_ex  # type: ignore[attr-defined]
+    return _C.ops.linalg_lu_factor_ex(A, check_errors=check_errors)
 
 
 def lu_factor(A: Tensor, *, pivot: bool = True) -> linalg_lu_factor:
@@ -182,11 +102,9 @@ def lu_factor(A: Tensor, *, pivot: bool = True) -> linalg_lu_factor:
     tensor([[2.0000, 2.0000],
             [0.5000, 1.0000]])
     """
-    expect_matrix("linalg.lu_factor", A)
     _expect_pivoting("linalg.lu_factor", pivot)
-    out = _lu_factor(A)
-    raise_if_singular("linalg.lu_factor", out.info)
-    return linalg_lu_factor(out.LU, out.pivots)
+    found = _C.ops.linalg_lu_factor_ex(A, check_errors=True, who="linalg.lu_factor")
+    return linalg_lu_factor(found[0], found[1])
 
 
 def lu(A: Tensor, *, pivot: bool = True) -> linalg_lu:
@@ -205,9 +123,8 @@ def lu(A: Tensor, *, pivot: bool = True) -> linalg_lu:
     tensor([[0., 1.],
             [1., 0.]])
     """
-    expect_matrix("linalg.lu", A)
     _expect_pivoting("linalg.lu", pivot)
-    out = _lu_factor(A)
+    out = _C.ops.linalg_lu_factor_ex(A, who="linalg.lu")
     return linalg_lu(_permutation(out.pivots, A.shape[-2], A.dtype), *_parts(out.LU))
 
 
@@ -231,32 +148,7 @@ def lu_solve(
     tensor([[0.0000],
             [0.5000]])
     """
-    expect_matrix("linalg.lu_solve", LU, square=True)
-    expect_like("linalg.lu_solve", LU, B)
-    if pivots.dtype != weft.int32:
-        raise RuntimeError(
-            f"[linalg.lu_solve] expected int32 pivots, got {pivots.dtype} (pivots should be a "
-            "Tensor of scalar type torch.int32)"
-        )
-    if LU.shape[:-1] != pivots.shape:
-        raise RuntimeError(
-            f"[linalg.lu_solve] expected as many pivots as rows, got {tuple(pivots.shape)} and "
-            f"{tuple(LU.shape)} (Number of pivots per batch should be same as the dimension of the "
-            "matrix)"
-        )
-    if B.dim() < 2 or B.shape[-2 if left else -1] != LU.shape[-1]:
-        raise RuntimeError(
-            f"[linalg.lu_solve] expected sizes that fit, got {tuple(LU.shape)} and "
-            f"{tuple(B.shape)} (Incompatible shapes of A and B)"
-        )
-    if not left:
-        return lu_solve(LU, pivots, B.mH, adjoint=not adjoint).mH
-    P = _permutation(pivots, LU.shape[-1], LU.dtype)
-    if adjoint:
-        half = solve_triangular(LU.mH, B, upper=False)
-        return P @ solve_triangular(LU.mH, half, upper=True, unitriangular=True)
-    half = solve_triangular(LU, P.mT @ B, upper=False, unitriangular=True)
-    return solve_triangular(LU, half, upper=True)
+    return _C.ops.linalg_lu_solve(LU, pivots, B, left=left, adjoint=adjoint)
 
 
 def lu_unpack(

@@ -71,11 +71,6 @@ def letter(name: str, real: str, complex: str, dtype: Any) -> str:
     return (complex if dtype.kind == "c" else real) + name
 
 
-def _floating(A: Any) -> Any:
-    """A, of integers in float64, as NumPy's functions take them."""
-    return A.astype("float64") if A.dtype.kind in "biu" else A
-
-
 def columns(A: Any) -> Any:
     """A copy of the matrices of A whose columns lie behind each other; transposed, as NumPy sees
     it."""
@@ -89,73 +84,6 @@ def rows(A: Any) -> Any:
     import numpy as np
 
     return np.ascontiguousarray(np.swapaxes(A, -1, -2))
-
-
-def factor_lu(A: Any) -> tuple[Any, Any, Any]:
-    """`getrf`: both factors in one matrix, 1-based row swaps, the first zero pivot or 0."""
-    import numpy as np
-
-    *batch, m, n = A.shape
-    LU, info = columns(A), np.zeros(batch, "int32")
-    pivots = np.zeros((*batch, min(m, n)), "int32")
-    if LU.size:
-        k = info.size
-        call("getrf", A.dtype, k, m, n, Each(LU, k), m, Each(pivots, k), Each(info, k))
-    return rows(LU), pivots, info
-
-
-def factor_cholesky(A: Any) -> tuple[Any, Any]:
-    """`potrf` of the lower triangles: lower factors, the order of the first minor that fails or 0.
-
-    Of a matrix that fails, the factor of the minors before, and zeros.
-    """
-    import numpy as np
-
-    A, (*batch, n, _) = _floating(A), A.shape
-    # in columns the memory is Aᵀ, the conjugate of A, whose upper factor's transpose is A's lower
-    L, info = np.tril(A), np.zeros(batch, "int32")
-    if L.size:
-        call("potrf", A.dtype, info.size, "U", n, Each(L, info.size), n, Each(info, info.size))
-    for at in np.argwhere(info) if info.any() else ():
-        L[*at, info[*at] - 1 :, :] = 0
-    return L, info
-
-
-def inverse(A: Any) -> tuple[Any, Any]:
-    """`getrf` and `getri`: inverses, the first zero pivot or 0; nan where there is none."""
-    import numpy as np
-
-    A, (*batch, n, _) = _floating(A), A.shape
-    X, info = np.array(A, order="C", copy=True), np.zeros(batch, "int32")
-    pivots, work = np.zeros((*batch, n), "int32"), np.zeros(64 * n, A.dtype)
-    if X.size:
-        k = info.size
-        parts, swaps, failed = Each(X, k), Each(pivots, k), Each(info, k)
-        call("getrf", A.dtype, k, n, n, parts, n, swaps, failed)
-        call("getri", A.dtype, k, n, parts, n, swaps, work, len(work), failed)
-    X += 0  # no zero of getri's is negative
-    for at in np.argwhere(info) if info.any() else ():  # of the transpose
-        X[*at] = np.nan
-        info[*at] = factor_lu(A[*at])[2] or n
-    return X, info
-
-
-def solve_triangular(A: Any, B: Any, upper: bool, unit: bool) -> Any:
-    """`trsm`: the X with A X = B; broadcasts."""
-    import numpy as np
-
-    n, k = B.shape[-2:]
-    batch = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    X = np.array(np.broadcast_to(B, (*batch, n, k)), order="C", copy=True)
-    if X.size == 0:
-        return X
-    count = X.size // (n * k)
-    shared = A.size == n * n
-    A = np.ascontiguousarray(A if shared else np.broadcast_to(A, (*batch, n, n)))
-    # in columns the memory is that of the transposes: Xᵀ Aᵀ = Bᵀ
-    call("trsm", A.dtype, count, "R", "L" if upper else "U", "N", "U" if unit else "N", k, n,
-         np.ones(1, A.dtype), A if shared else Each(A, count), n, Each(X, count), k)  # fmt: skip
-    return X
 
 
 def factor_qr(A: Any) -> tuple[Any, Any]:

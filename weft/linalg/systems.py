@@ -10,36 +10,9 @@ import weft
 from weft import _C, Tensor
 from weft._library_ops import Gradients, layout_of, library_op
 from weft.base.checks import also_named
-from weft.linalg import lapack
-from weft.linalg.checks import expect_like, expect_matrix, eye_like, raise_if_singular
+from weft.linalg.checks import expect_like, expect_matrix, eye_like
 from weft.linalg.decompositions import svd
-from weft.linalg.triangular import solution_of
-from weft.linalg.triangular import solve_triangular as solve_triangular
 from weft.return_types import printed_as_pytorchs
-
-
-@printed_as_pytorchs
-class linalg_slogdet(NamedTuple):  # noqa: N801
-    """The results of `slogdet`."""
-
-    sign: Tensor
-    logabsdet: Tensor
-
-
-@printed_as_pytorchs
-class linalg_inv_ex(NamedTuple):  # noqa: N801
-    """The results of `inv_ex`."""
-
-    inverse: Tensor
-    info: Tensor
-
-
-@printed_as_pytorchs
-class linalg_solve_ex(NamedTuple):  # noqa: N801
-    """The results of `solve_ex`."""
-
-    result: Tensor
-    info: Tensor
 
 
 @printed_as_pytorchs
@@ -52,73 +25,9 @@ class linalg_lstsq(NamedTuple):  # noqa: N801
     singular_values: Tensor
 
 
-def _numpy_solve(A: Any, B: Any) -> Any:
-    """A⁻¹ B and for each matrix the 1-based column of a zero pivot, or 0."""
-    import numpy as np
-
-    batch = np.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    info = np.zeros(A.shape[:-2], "int32")
-    try:
-        return np.linalg.solve(A, B), info
-    except np.linalg.LinAlgError:
-        X = np.full(batch + B.shape[-2:], np.nan, B.dtype)
-    for at in np.ndindex(*A.shape[:-2]):
-        info[at] = _zero_pivot(A[at])
-    singular = np.broadcast_to(info, batch)
-    As, Bs = np.broadcast_to(A, batch + A.shape[-2:]), np.broadcast_to(B, X.shape)
-    for at in np.ndindex(*batch):
-        if not singular[at]:
-            X[at] = np.linalg.solve(As[at], Bs[at])
-    return X, info
-
-
-def _zero_pivot(A: Any) -> int:
-    """The 1-based column in which Gaussian elimination finds only zeros, or 0."""
-    import numpy as np
-
-    A = A.copy()
-    for k in range(len(A)):
-        p = k + int(np.abs(A[k:, k]).argmax())
-        if A[p, k] == 0:
-            return k + 1
-        A[[k, p]] = A[[p, k]]
-        A[k + 1 :, k:] -= np.outer(A[k + 1 :, k] / A[k, k], A[k, k:])
-    return 0
-
-
-def _gradient_solve(g: Gradients) -> Any:
-    (A, _), X, grad = g.inputs, g.outputs[0], g.grads[0]
-    if grad is None:
-        return None, None
-    gB = _solve(A.mH, grad)[0]
-    return -(gB @ X.mH), gB
-
-
-def _layout_solve(A: Tensor, B: Tensor) -> Any:
-    return layout_of(solution_of(A, B), (A.shape[:-2], weft.int32))
-
-
-@library_op(
-    "linalg_solve_ex(Tensor A, Tensor B) -> (Tensor result, Tensor info)",
-    autocast=True,
-    gradient=_gradient_solve,
-    saves=["A", "result"],
-    samples=["f(T(3, 3), T(3, 2))[0]", "f(T(2, 3, 3), T(2, 3, 1))[0]"],
-    results=linalg_solve_ex,
-    layout=_layout_solve,
-)
-def _solve(A: Any, B: Any) -> Any:
-    """The X with A X = B, and for each matrix where it is singular, or 0."""
-    return _numpy_solve(A, B)
-
-
-def _is_vectors(A: Tensor, B: Tensor) -> bool:
-    return B.dim() == 1 or (A.dim() - 1 == B.dim() and B.shape == A.shape[:-1])
-
-
 def solve_ex(
     A: Tensor, B: Tensor, *, left: bool = True, check_errors: bool = False
-) -> linalg_solve_ex:
+) -> _C._result_info:
     """As `solve`, with the places where `A` is singular: `(result, info)`.
 
     A [..., n, n] and B [..., n, k] or [..., n] give X of B's shape, and `info` [...] of int32.
@@ -126,27 +35,7 @@ def solve_ex(
     >>> weft.linalg.solve_ex(weft.tensor([[2.0]]), weft.tensor([[4.0]])).result
     tensor([[2.]])
     """
-    expect_matrix("linalg.solve", A, square=True)
-    expect_like("linalg.solve", A, B)
-    vectors = _is_vectors(A, B)
-    if vectors and not left:
-        raise RuntimeError(
-            "[linalg.solve] expected matrices with left=False, got vectors (Vector broadcasting of "
-            "the left hand side is not supported for left=False.)"
-        )
-    B = B.unsqueeze(-1) if vectors else B
-    if B.dim() < 2 or A.shape[-1] != B.shape[-2 if left else -1]:
-        raise RuntimeError(
-            "[linalg.solve] expected sizes that fit, got others (linalg.solve: Incompatible "
-            "shapes of "
-            f"A and B for the equation {'AX' if left else 'XA'} = B "
-            f"({A.shape[-2]}x{A.shape[-1]} and {B.shape[-2] if B.dim() > 1 else 1}x{B.shape[-1]}))"
-        )
-    X, info = _solve(A, B) if left else _solve(A.mT, B.mT)
-    if check_errors:
-        raise_if_singular("linalg.solve", info)
-    X = X if left else X.mT
-    return linalg_solve_ex(_C.ops._relaid(X, X.shape[:-1]) if vectors else X, info)
+    return _C.ops.linalg_solve_ex(A, B, left=left, check_errors=check_errors)
 
 
 def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
@@ -163,34 +52,10 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     >>> weft.linalg.solve(weft.tensor([[2., 0.], [0., 4.]]), weft.tensor([2., 4.]))
     tensor([1., 1.])
     """
-    return solve_ex(A, B, left=left, check_errors=True)[0]
+    return _C.ops.linalg_solve_ex(A, B, left=left, check_errors=True)[0]
 
 
-def _gradient_inv(g: Gradients) -> Any:
-    Y, grad = g.outputs[0], g.grads[0]
-    return None if grad is None else -(Y.mH @ grad @ Y.mH)
-
-
-def _layout_inv(A: Tensor) -> Any:
-    return layout_of((A.shape, A.dtype), (A.shape[:-2], weft.int32))
-
-
-@library_op(
-    "linalg_inv_ex(Tensor A) -> (Tensor inverse, Tensor info)",
-    autocast=True,
-    gradient=_gradient_inv,
-    saves=["inverse"],
-    samples=["f(T(3, 3))[0]", "f(T(2, 2, 2))[0]", "f(T(0, 3, 3))[0]"],
-    results=linalg_inv_ex,
-    layout=_layout_inv,
-)
-def _inv(A: Any) -> Any:
-    """The inverse, and for each matrix where it is singular, or 0."""
-
-    return lapack.inverse(A)
-
-
-def inv_ex(A: Tensor, *, check_errors: bool = False) -> linalg_inv_ex:
+def inv_ex(A: Tensor, *, check_errors: bool = False) -> _C._inverse_info:
     """As `inv`, with the places where `A` is singular: `(inverse, info)`.
 
     A [..., n, n] gives the inverse [..., n, n], and `info` [...] of int32.
@@ -198,11 +63,7 @@ def inv_ex(A: Tensor, *, check_errors: bool = False) -> linalg_inv_ex:
     >>> weft.linalg.inv_ex(weft.tensor([[0.0]])).info
     tensor(1, dtype=torch.int32)
     """
-    expect_matrix("linalg.inv", A, square=True)
-    out = _inv(A)
-    if check_errors:
-        raise_if_singular("linalg.inv", out[1])
-    return out
+    return _C.ops.linalg_inv_ex(A, check_errors=check_errors)
 
 
 def inv(A: Tensor) -> Tensor:
@@ -215,49 +76,7 @@ def inv(A: Tensor) -> Tensor:
     >>> weft.linalg.inv(weft.tensor([[2.]]))
     tensor([[0.5000]])
     """
-    return inv_ex(A, check_errors=True)[0]
-
-
-def _gradient_det(g: Gradients) -> Any:
-    (A,), d, grad = g.inputs, g.outputs[0], g.grads[0]
-    with weft.no_grad():
-        values = svd(A, False)[1]
-        least = A.shape[-1] * weft.finfo(A.dtype).eps
-        known = values.numel() > 0 and not values.is_meta
-        singular = known and bool((values[..., -1] <= values[..., 0] * least).any())
-    if A.shape[-1] == 1:
-        return grad.unsqueeze(-1).unsqueeze(-1).expand(A.shape)
-    if not singular:
-        return (grad * d.conj()).unsqueeze(-1).unsqueeze(-1) * _inv(A.mH)[0]
-    # a singular matrix has cofactors too: from the products of all singular values but one
-    U, S, Vh = svd(A)
-    n = S.shape[-1]
-    others = (
-        S.unsqueeze(-2)
-        .expand(*S.shape, n)
-        .masked_fill(weft.eye(n, dtype=weft.bool, device=S.device), 1)
-    )
-    turn = ((_det(U) * _det(Vh)).conj() * grad).unsqueeze(-1)
-    return U @ weft.diag_embed(others.prod(-1) * turn) @ Vh
-
-
-def _layout_det(A: Tensor) -> Any:
-    return layout_of((A.shape[:-2], A.dtype))
-
-
-@library_op(
-    "linalg_det(Tensor A) -> Tensor",
-    gradient=_gradient_det,
-    saves=["A", "result"],
-    samples=["f(T(3, 3))", "f(T(2, 2, 2))", "f(T(1, 1))"],
-    onnx="Det(A)",
-    layout=_layout_det,
-)
-def _det(A: Any) -> Any:
-    """The determinant."""
-    import numpy as np
-
-    return np.linalg.det(A)
+    return _C.ops.linalg_inv_ex(A, check_errors=True)[0]
 
 
 def det(A: Tensor) -> Tensor:
@@ -269,42 +88,10 @@ def det(A: Tensor) -> Tensor:
     >>> weft.linalg.det(weft.tensor([[2., 0.], [0., 4.]]))
     tensor(8.)
     """
-    expect_matrix("linalg.det", A, square=True)
-    return _det(A)
+    return _C.ops.linalg_det(A)
 
 
-def _gradient_slogdet(g: Gradients) -> Any:
-    (A,), sign, (g_sign, grad) = g.inputs, g.outputs[0], g.grads
-    if grad is None and not A.is_complex():
-        return None  # the sign of a real determinant is constant
-    if grad is None:
-        grad = weft.zeros(g.outputs[1].shape, dtype=g.outputs[1].dtype)
-    if A.is_complex() and g_sign is not None:
-        grad = weft.complex(grad, -(g_sign.conj() * sign).imag)
-    return grad.unsqueeze(-1).unsqueeze(-1) * inv(A.mH)
-
-
-def _layout_slogdet(A: Tensor) -> Any:
-    return layout_of((A.shape[:-2], A.dtype), (A.shape[:-2], A.dtype.to_real()))
-
-
-@library_op(
-    "linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet)",
-    gradient=_gradient_slogdet,
-    saves=["A", "sign"],
-    samples=["f(T(3, 3))[1]", "f(T(2, 2, 2))[1]"],
-    results=linalg_slogdet,
-    onnx="(Sign(Det(A)), Log(Abs(Det(A))))",
-    layout=_layout_slogdet,
-)
-def _slogdet(A: Any) -> Any:
-    """Sign and logarithm of the determinant."""
-    import numpy as np
-
-    return tuple(np.linalg.slogdet(A))
-
-
-def slogdet(A: Tensor) -> linalg_slogdet:
+def slogdet(A: Tensor) -> _C._sign_logabsdet:
     """The determinant as its sign and the logarithm of its magnitude: `(sign, logabsdet)`.
 
     [..., n, n] gives two tensors [...].
@@ -315,8 +102,7 @@ def slogdet(A: Tensor) -> linalg_slogdet:
     >>> weft.linalg.slogdet(weft.eye(3)).logabsdet
     tensor(0.)
     """
-    expect_matrix("linalg.slogdet", A, square=True)
-    return _slogdet(A)
+    return _C.ops.linalg_slogdet(A)
 
 
 def _gradient_pinv(g: Gradients) -> Any:

@@ -1,0 +1,142 @@
+/// Triangular systems, and the factors of positive-definite matrices.
+#include "kernels/factor_batch.h"
+
+namespace weft::kernels {
+namespace {
+
+using lapack::Routine;
+
+constexpr int64_t kSmall = 24;  // up to which our own loops are faster
+
+template <class T>
+struct SmallCholesky {
+    WEFT_INLINE static void run(int64_t begin, int64_t end, int64_t size, bool upper, const T* a,
+                                T* factor, int32_t* info) {
+        T scratch[kSmall * kSmall];
+        small::with_size(size, [&](auto n) __attribute__((always_inline)) {
+            for (int64_t b = begin; b < end; ++b) {
+                const T* from = a + b * n * n;
+                T* to = factor + b * n * n;
+                if (!upper) {
+                    for (int64_t i = 0; i < n * n; ++i) to[i] = from[i];
+                    info[b] = small::cholesky(n, to);
+                    continue;
+                }
+                for (int64_t i = 0; i < n; ++i)
+                    for (int64_t j = 0; j <= i; ++j)
+                        scratch[i * n + j] = small::conjugate(from[j * n + i]);
+                info[b] = small::cholesky(n, scratch);
+                for (int64_t i = 0; i < n; ++i)
+                    for (int64_t j = 0; j < n; ++j)
+                        to[i * n + j] = small::conjugate(scratch[j * n + i]);
+            }
+        });
+    }
+};
+
+template <class T, bool Upper, bool Unit>
+struct SmallTriangle {
+    WEFT_INLINE static void run(int64_t begin, int64_t end, const Systems* s, int64_t size,
+                                int64_t k, const T* a, T* x) {
+        small::with_size(size, [&](auto n) __attribute__((always_inline)) {
+            for (int64_t b = begin; b < end; ++b)
+                small::triangle<Upper, Unit, false>(n, k, a + s->matrix(b) * n * n, x + b * n * k);
+        });
+    }
+};
+
+template <class T, bool Upper>
+struct SmallCholeskySolve {
+    WEFT_INLINE static void run(int64_t begin, int64_t end, const Systems* s, int64_t size,
+                                int64_t k, const T* factor, T* x) {
+        small::with_size(size, [&](auto n) __attribute__((always_inline)) {
+            for (int64_t b = begin; b < end; ++b) {
+                const T* of = factor + s->matrix(b) * n * n;
+                T* to = x + b * n * k;
+                small::triangle<Upper, false, Upper>(n, k, of, to);
+                small::triangle<Upper, false, !Upper>(n, k, of, to);
+            }
+        });
+    }
+};
+
+/// Zeros in the triangle that is none of the factor's, and where a minor failed.
+template <class T>
+void clear_rest(int64_t n, bool upper, int32_t failed, T* factor) {
+    const int64_t kept = failed ? failed - 1 : n;
+    for (int64_t i = 0; i < n; ++i) {
+        T* row = factor + i * n;
+        const int64_t from = upper ? i : 0, to = upper ? n : i + 1;
+        std::fill(row, row + from, T(0));
+        std::fill(row + to, row + n, T(0));
+        if (!upper && i >= kept) std::fill(row, row + n, T(0));
+        if (upper) std::fill(row + std::max(kept, from), row + n, T(0));
+    }
+}
+
+}  // namespace
+
+template <class T>
+void cholesky(int64_t count, int64_t n, bool upper, const T* a, T* factor, int32_t* info) {
+    batch::for_each(count, n * n * n / 3, [&](int64_t begin, int64_t end) {
+        if (n <= kSmall) return per_isa<SmallCholesky<T>>(begin, end, n, upper, a, factor, info);
+        const auto size = lapack::size(n);
+        for (int64_t b = begin; b < end; ++b) {
+            // Seen in columns: Āᵀ's factor in the other triangle is the transpose of A's.
+            T* to = factor + b * n * n;
+            std::copy_n(a + b * n * n, n * n, to);
+            BlasInt failed = 0;
+            lapack::call<T>(Routine::Potrf, upper ? 'L' : 'U', size, to, size, &failed);
+            info[b] = failed;
+            clear_rest(n, upper, failed, to);
+        }
+    });
+}
+
+template <class T>
+void triangular_solve(Systems s, int64_t n, int64_t k, Triangle of, const T* a, T* x) {
+    if (n * k == 0) return;
+    batch::for_each(s.count, n * n * k, [&](int64_t begin, int64_t end) {
+        if (n <= kSmall) {
+            const auto run =
+                of.upper  ? of.unit ? per_isa<SmallTriangle<T, true, true>, int64_t, int64_t,
+                                              const Systems*, int64_t, int64_t, const T*, T*>
+                                    : per_isa<SmallTriangle<T, true, false>, int64_t, int64_t,
+                                              const Systems*, int64_t, int64_t, const T*, T*>
+                : of.unit ? per_isa<SmallTriangle<T, false, true>, int64_t, int64_t, const Systems*,
+                                    int64_t, int64_t, const T*, T*>
+                          : per_isa<SmallTriangle<T, false, false>, int64_t, int64_t,
+                                    const Systems*, int64_t, int64_t, const T*, T*>;
+            return run(begin, end, &s, n, k, a, x);
+        }
+        for (int64_t b = begin; b < end; ++b)  // Xᵀ Aᵀ = Bᵀ
+            batch::solve_right(of.upper ? 'L' : 'U', 'N', of.unit ? 'U' : 'N', k, n,
+                               a + s.matrix(b) * n * n, x + b * n * k);
+    });
+}
+
+template <class T>
+void cholesky_solve(Systems s, int64_t n, int64_t k, bool upper, const T* factor, T* x) {
+    if (n * k == 0) return;
+    batch::for_each(s.count, n * n * k * 2, [&](int64_t begin, int64_t end) {
+        if (n <= kSmall)
+            return upper ? per_isa<SmallCholeskySolve<T, true>>(begin, end, &s, n, k, factor, x)
+                         : per_isa<SmallCholeskySolve<T, false>>(begin, end, &s, n, k, factor, x);
+        const char triangle = upper ? 'L' : 'U';
+        for (int64_t b = begin; b < end; ++b) {
+            const T* of = factor + s.matrix(b) * n * n;
+            T* to = x + b * n * k;
+            batch::solve_right(triangle, upper ? 'C' : 'N', 'N', k, n, of, to);
+            batch::solve_right(triangle, upper ? 'N' : 'C', 'N', k, n, of, to);
+        }
+    });
+}
+
+#define X(T)                                                                                       \
+    template void cholesky(int64_t, int64_t, bool, const T*, T*, int32_t*);                        \
+    template void triangular_solve(Systems, int64_t, int64_t, Triangle, const T*, T*);             \
+    template void cholesky_solve(Systems, int64_t, int64_t, bool, const T*, T*);
+WEFT_EACH_FACTOR_TYPE(X)
+#undef X
+
+}  // namespace weft::kernels

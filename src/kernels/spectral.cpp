@@ -1,0 +1,264 @@
+#include "kernels/spectral.h"
+
+#include <atomic>
+#include <complex>
+#include <limits>
+
+#include "kernels/factor_batch.h"
+
+namespace weft::kernels {
+namespace {
+
+using lapack::Real;
+using lapack::Routine;
+
+/// What fails on the threads of a batch, the first one.
+class FirstFailure {
+public:
+    void note(int64_t matrix, int code) {
+        if (!code) return;
+        int64_t known = at_.load();
+        const int64_t mine = matrix * 65536 + (code & 65535);
+        while (mine < known && !at_.compare_exchange_weak(known, mine)) {
+        }
+    }
+    Unconverged found() const {
+        const int64_t at = at_.load();
+        if (at == kNone) return {};
+        return {at / 65536, static_cast<int16_t>(at & 65535)};
+    }
+
+private:
+    static constexpr int64_t kNone = std::numeric_limits<int64_t>::max();
+    std::atomic<int64_t> at_{kNone};
+};
+
+/// The size that a query gave.
+template <class T>
+BlasInt asked(T answer) {
+    return static_cast<BlasInt>(std::real(answer)) + 1;
+}
+
+/// `syevd` or `heevd` of one size.
+template <class T>
+class SymmetricSolver {
+public:
+    SymmetricSolver(int64_t n, char job, char triangle)
+        : n_(lapack::size(n)), job_(job), triangle_(triangle) {
+        T work{};
+        Real<T> real{};
+        BlasInt integers = 0;
+        run(nullptr, nullptr, &work, -1, &real, -1, &integers, -1);
+        work_count_ = asked(work);
+        real_count_ = asked(real);
+        integer_count_ = integers;
+        work_ = batch::room<T>(work_count_);
+        real_ = batch::room<Real<T>>(real_count_);
+        integers_ = batch::room<BlasInt>(integer_count_);
+    }
+    BlasInt operator()(T* a, Real<T>* values) {
+        return run(a, values, work_.get(), work_count_, real_.get(), real_count_, integers_.get(),
+                   integer_count_);
+    }
+
+private:
+    BlasInt run(T* a, Real<T>* values, T* work, BlasInt works, Real<T>* real, BlasInt reals,
+                BlasInt* integers, BlasInt integer_count) {
+        BlasInt info = 0;
+        if constexpr (lapack::is_complex<T>)
+            lapack::call<T>(Routine::Syevd, job_, triangle_, n_, a, n_, values, work, works, real,
+                            reals, integers, integer_count, &info);
+        else
+            lapack::call<T>(Routine::Syevd, job_, triangle_, n_, a, n_, values, work, works,
+                            integers, integer_count, &info);
+        return info;
+    }
+
+    BlasInt n_, work_count_ = 0, real_count_ = 0, integer_count_ = 0;
+    char job_, triangle_;
+    std::unique_ptr<T[]> work_;
+    std::unique_ptr<Real<T>[]> real_;
+    std::unique_ptr<BlasInt[]> integers_;
+};
+
+/// `geev` of one size, on column-major matrices.
+template <class T>
+class EigenSolver {
+    using C = std::complex<Real<T>>;
+
+public:
+    EigenSolver(int64_t n, bool vectors)
+        : n_(lapack::size(n)), job_(vectors ? 'V' : 'N'), real_(batch::room<Real<T>>(2 * n)),
+          vectors_(batch::room<T>(vectors ? n * n : 1)) {
+        T work{};
+        C value{};
+        run(nullptr, &value, &work, -1);
+        work_count_ = asked(work);
+        work_ = batch::room<T>(work_count_);
+    }
+    /// Vectors, unless null, in the rows of `vectors` [n, n].
+    BlasInt operator()(T* a, C* values, C* vectors) {
+        const BlasInt info = run(a, values, work_.get(), work_count_);
+        if (!vectors || info) return info;
+        const int64_t n = n_;
+        if constexpr (lapack::is_complex<T>) {
+            std::copy_n(vectors_.get(), n * n, vectors);
+        } else {
+            for (int64_t j = 0; j < n; ++j) {  // of a conjugate pair two columns: real, imaginary
+                const T* re = vectors_.get() + j * n;
+                C* to = vectors + j * n;
+                const bool pair = values[j].imag() != 0 && j + 1 < n;
+                for (int64_t i = 0; i < n; ++i) to[i] = C(re[i], pair ? re[n + i] : T(0));
+                if (!pair) continue;
+                for (int64_t i = 0; i < n; ++i) to[n + i] = std::conj(to[i]);
+                ++j;
+            }
+        }
+        return 0;
+    }
+
+private:
+    BlasInt run(T* a, C* values, T* work, BlasInt works) {
+        const BlasInt one = 1, columns = std::max(n_, one);
+        BlasInt info = 0;
+        T none{};
+        if constexpr (lapack::is_complex<T>) {
+            lapack::call<T>(Routine::Geev, 'N', job_, n_, a, columns, values, &none, one,
+                            vectors_.get(), columns, work, works, real_.get(), &info);
+        } else {
+            T *re = real_.get(), *im = re + n_;
+            lapack::call<T>(Routine::Geev, 'N', job_, n_, a, columns, re, im, &none, one,
+                            vectors_.get(), columns, work, works, &info);
+            for (int64_t i = 0; a && i < n_; ++i) values[i] = C(re[i], im[i]);
+        }
+        return info;
+    }
+
+    BlasInt n_, work_count_ = 0;
+    char job_;
+    std::unique_ptr<Real<T>[]> real_;
+    std::unique_ptr<T[]> vectors_, work_;
+};
+
+/// `gesdd` of one size, on column-major matrices.
+template <class T>
+class SingularSolver {
+public:
+    SingularSolver(int64_t m, int64_t n, char job, int64_t u, int64_t v)
+        : m_(lapack::size(m)), n_(lapack::size(n)), v_(lapack::size(v)), job_(job) {
+        const int64_t k = std::min(m, n);
+        integers_ = batch::room<BlasInt>(8 * k);
+        if (lapack::is_complex<T>)
+            real_ = batch::room<Real<T>>(
+                job == 'N' ? 7 * k : k * std::max(5 * k + 7, 2 * std::max(m, n) + 2 * k + 1));
+        U_ = batch::room<T>(std::max<int64_t>(1, m * u));
+        V_ = batch::room<T>(std::max<int64_t>(1, v * n));
+        T work{};
+        run(nullptr, nullptr, &work, -1);
+        work_count_ = asked(work);
+        work_ = batch::room<T>(work_count_);
+    }
+    BlasInt operator()(T* a, Real<T>* S) { return run(a, S, work_.get(), work_count_); }
+    const T* U() const { return U_.get(); }
+    const T* V() const { return V_.get(); }
+
+private:
+    BlasInt run(T* a, Real<T>* S, T* work, BlasInt works) {
+        BlasInt info = 0;
+        const BlasInt rows_of_v = std::max(v_, BlasInt{1});
+        if constexpr (lapack::is_complex<T>)
+            lapack::call<T>(Routine::Gesdd, job_, m_, n_, a, m_, S, U_.get(), m_, V_.get(),
+                            rows_of_v, work, works, real_.get(), integers_.get(), &info);
+        else
+            lapack::call<T>(Routine::Gesdd, job_, m_, n_, a, m_, S, U_.get(), m_, V_.get(),
+                            rows_of_v, work, works, integers_.get(), &info);
+        return info;
+    }
+
+    BlasInt m_, n_, v_, work_count_ = 0;
+    char job_;
+    std::unique_ptr<T[]> U_, V_, work_;
+    std::unique_ptr<Real<T>[]> real_;
+    std::unique_ptr<BlasInt[]> integers_;
+};
+
+}  // namespace
+
+template <class T>
+Unconverged eigh(int64_t count, int64_t n, bool upper, const T* a, Real<T>* values, T* vectors) {
+    if (n == 0) return {};
+    FirstFailure failure;
+    batch::for_each(count, n * n * n * 10, [&](int64_t begin, int64_t end) {
+        // Without vectors the memory as it lies will do, which is Āᵀ: no vector has a sign to keep.
+        const bool flipped = !vectors;
+        SymmetricSolver<T> solver(n, vectors ? 'V' : 'N', upper != flipped ? 'U' : 'L');
+        auto matrix = batch::room<T>(n * n);
+        for (int64_t b = begin; b < end; ++b) {
+            const T* from = a + b * n * n;
+            if (flipped) std::copy_n(from, n * n, matrix.get());
+            else batch::transpose(n, n, from, matrix.get());
+            failure.note(b, solver(matrix.get(), values + b * n));
+            if (vectors) batch::transpose(n, n, matrix.get(), vectors + b * n * n);
+        }
+    });
+    return failure.found();
+}
+
+template <class T>
+Unconverged eig(int64_t count, int64_t n, const T* a, std::complex<Real<T>>* values,
+                std::complex<Real<T>>* vectors) {
+    if (n == 0) return {};
+    FirstFailure failure;
+    batch::for_each(count, n * n * n * 25, [&](int64_t begin, int64_t end) {
+        EigenSolver<T> solver(n, vectors != nullptr);
+        auto matrix = batch::room<T>(n * n);
+        auto found = batch::room<std::complex<Real<T>>>(n * n);
+        for (int64_t b = begin; b < end; ++b) {
+            batch::transpose(n, n, a + b * n * n, matrix.get());
+            failure.note(b, solver(matrix.get(), values + b * n, vectors ? found.get() : nullptr));
+            if (vectors) batch::transpose(n, n, found.get(), vectors + b * n * n);
+        }
+    });
+    return failure.found();
+}
+
+template <class T>
+Unconverged svd(int64_t count, int64_t m, int64_t n, bool full, const T* a, T* U, Real<T>* S,
+                T* Vh) {
+    const int64_t k = std::min(m, n), u = U ? full ? m : k : 0, v = U ? full ? n : k : 0;
+    if (k == 0) {
+        for (int64_t b = 0; b < count; ++b) {  // of nothing, the bases are the identities
+            std::fill_n(U + b * m * u, m * u, T(0));
+            std::fill_n(Vh + b * v * n, v * n, T(0));
+            for (int64_t i = 0; i < u; ++i) U[b * m * u + i * (u + 1)] = T(1);
+            for (int64_t i = 0; i < v; ++i) Vh[b * v * n + i * (n + 1)] = T(1);
+        }
+        return {};
+    }
+    FirstFailure failure;
+    batch::for_each(count, m * n * k * 20, [&](int64_t begin, int64_t end) {
+        const char job = !U ? 'N' : full ? 'A' : 'S';
+        SingularSolver<T> solver(U ? m : n, U ? n : m, job, u, v);
+        auto matrix = batch::room<T>(m * n);
+        for (int64_t b = begin; b < end; ++b) {
+            const T* from = a + b * m * n;
+            if (U) batch::transpose(m, n, from, matrix.get());
+            else std::copy_n(from, m * n, matrix.get());  // of Aᵀ, the same values
+            failure.note(b, solver(matrix.get(), S + b * k));
+            if (!U) continue;
+            batch::transpose(u, m, solver.U(), U + b * m * u);
+            batch::transpose(n, v, solver.V(), Vh + b * v * n);
+        }
+    });
+    return failure.found();
+}
+
+#define X(T)                                                                                       \
+    template Unconverged eigh(int64_t, int64_t, bool, const T*, Real<T>*, T*);                     \
+    template Unconverged eig(int64_t, int64_t, const T*, std::complex<Real<T>>*,                   \
+                             std::complex<Real<T>>*);                                              \
+    template Unconverged svd(int64_t, int64_t, int64_t, bool, const T*, T*, Real<T>*, T*);
+WEFT_EACH_FACTOR_TYPE(X)
+#undef X
+
+}  // namespace weft::kernels

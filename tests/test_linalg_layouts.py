@@ -1,0 +1,202 @@
+"""Linear algebra over sizes and layouts beside PyTorch: weft's own loops for small matrices, LAPACK
+beyond; batches, broadcasts, matrices that lie otherwise, singular ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import weft
+
+SHAPES = (
+    (1, 1), (2, 2), (3, 3), (4, 4), (7, 7), (24, 24), (25, 25), (65, 65), (2, 3, 3), (3, 1, 5, 5),
+    (2, 30, 30), (0, 3, 3), (2, 0, 0),
+)  # fmt: skip
+RECTANGLES = ((3, 2), (2, 5), (30, 7), (7, 30), (2, 4, 3), (0, 3), (2, 26, 25), (25, 60), (2, 3, 0))
+DTYPES = ("float32", "float64", "complex64", "complex128")
+LAYOUTS: dict[str, Callable[[Any], Any]] = {
+    "dense": lambda x: x,
+    "transposed": lambda x: x.mT.contiguous().mT,
+    "strided": lambda x: x.repeat_interleave(2, -1)[..., ::2],
+    "expanded": lambda x: x.expand(2, *x.shape),
+}
+
+
+def numbers(shape: tuple[int, ...], dtype: str, seed: int = 0) -> Any:
+    rng = np.random.default_rng(seed + sum(shape))
+    x = rng.normal(size=shape)
+    if dtype.startswith("complex"):
+        x = x + 1j * rng.normal(size=shape)
+    return x.astype(dtype)
+
+
+def positive(a: Any) -> Any:
+    return a @ a.mH + a.shape[-1] * a.new_ones(())
+
+
+def compare(mine: Any, theirs: Any, dtype: str) -> None:
+    mine, theirs = ([*x] if isinstance(x, tuple) else [x] for x in (mine, theirs))
+    assert len(mine) == len(theirs)
+    for a, b in zip(mine, theirs, strict=True):
+        assert tuple(a.shape) == tuple(b.shape) and str(a.dtype) == str(b.dtype)
+        at = 1e-9 if dtype in ("float64", "complex128") else 3e-3
+        size = float(b.abs().max()) if b.numel() else 1
+        np.testing.assert_allclose(a.numpy(), b.resolve_conj().numpy(), at, at * max(size, 1))
+
+
+#: Of square matrices a, and b of their shape.
+SQUARE: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "inv": lambda L, a, b: tuple(L.inv_ex(a)),
+    "solve": lambda L, a, b: tuple(L.solve_ex(a, b)),
+    "solve one": lambda L, a, b: L.solve(a, b[..., :1]),
+    "solve vectors": lambda L, a, b: L.solve(a, b.sum(-1)),
+    "solve right": lambda L, a, b: L.solve(a, b, left=False),
+    "solve, one for all": lambda L, a, b: L.solve(a, b.expand(3, *b.shape)[..., :2]),
+    "solve, all by one": lambda L, a, b: L.solve(a.expand(3, *a.shape), b),
+    "det": lambda L, a, b: L.det(a),
+    "slogdet": lambda L, a, b: tuple(L.slogdet(a)),
+    "lu_factor": lambda L, a, b: tuple(L.lu_factor_ex(a)),
+    "lu": lambda L, a, b: tuple(L.lu(a)),
+    "lu_solve": lambda L, a, b: L.lu_solve(*L.lu_factor(a), b),
+    "lu_solve one": lambda L, a, b: L.lu_solve(*L.lu_factor(a), b[..., :1]),
+    "lu_solve adjoint": lambda L, a, b: L.lu_solve(*L.lu_factor(a), b, adjoint=True),
+    "lu_solve adjoint one": lambda L, a, b: L.lu_solve(*L.lu_factor(a), b[..., :1], adjoint=True),
+    "lu_solve right": lambda L, a, b: L.lu_solve(*L.lu_factor(a), b, left=False),
+    "lu_solve right adjoint": lambda L, a, b: L.lu_solve(
+        *L.lu_factor(a), b, left=False, adjoint=True
+    ),
+    "cholesky": lambda L, a, b: tuple(L.cholesky_ex(positive(a))),
+    "cholesky upper": lambda L, a, b: tuple(L.cholesky_ex(positive(a), upper=True)),
+    "triangular upper": lambda L, a, b: L.solve_triangular(positive(a), b, upper=True),
+    "triangular lower": lambda L, a, b: L.solve_triangular(positive(a), b, upper=False),
+    "triangular vector": lambda L, a, b: L.solve_triangular(positive(a), b[..., :1], upper=True),
+    "triangular right": lambda L, a, b: L.solve_triangular(positive(a), b, upper=True, left=False),
+    "triangular unit": lambda L, a, b: L.solve_triangular(
+        a / 50, b, upper=False, unitriangular=True
+    ),
+    "eigvalsh": lambda L, a, b: L.eigvalsh(a),
+    "eigvalsh U": lambda L, a, b: L.eigvalsh(a, "U"),
+    "eigh": lambda L, a, b: (lambda e: (e[1] * e[0].unsqueeze(-2)) @ e[1].mH)(L.eigh(a)),
+    "eigh U": lambda L, a, b: (lambda e: (e[1] * e[0].unsqueeze(-2)) @ e[1].mH)(L.eigh(a, "U")),
+    "eig": lambda L, a, b: (lambda e: e[1] * e[0].unsqueeze(-2) - a.to(e[1].dtype) @ e[1])(
+        L.eig(a)
+    ),
+    "eig, of norm 1": lambda L, a, b: L.vector_norm(L.eig(a)[1], dim=-2),
+    "eigvals": lambda L, a, b: L.eigvals(a).abs().sort().values,
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", SQUARE)
+def test_square_matrices_are_as_pytorchs(torch: Any, name: str, dtype: str) -> None:
+    for shape in SHAPES:
+        a, b = numbers(shape, dtype), numbers(shape, dtype, 1)
+        for layout, lay in LAYOUTS.items():
+            if layout != "dense" and (0 in shape or shape[-1] > 30):
+                continue
+            mine, theirs = (
+                SQUARE[name](t.linalg, lay(t.from_numpy(a.copy())), lay(t.from_numpy(b.copy())))
+                for t in (weft, torch)
+            )
+            compare(mine, theirs, dtype)
+
+
+#: Of any matrices.
+ANY: dict[str, Callable[[Any, Any], Any]] = {
+    "lu_factor": lambda L, a: tuple(L.lu_factor_ex(a)),
+    "lu": lambda L, a: tuple(L.lu(a)),
+    "svdvals": lambda L, a: L.svdvals(a),
+    "svd": lambda L, a: (lambda s: (s[0] * s[1].unsqueeze(-2)) @ s[2])(L.svd(a, False)),
+    "svd, orthonormal": lambda L, a: (lambda s: (s[0].mH @ s[0], s[2] @ s[2].mH))(L.svd(a)),
+    "qr": lambda L, a: tuple(L.qr(a)),
+    "qr complete": lambda L, a: tuple(L.qr(a, "complete")),
+    "qr r": lambda L, a: tuple(L.qr(a, "r")),
+    "pinv": lambda L, a: L.pinv(a),
+    "rank": lambda L, a: L.matrix_rank(a),
+}
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ANY)
+def test_any_matrices_are_as_pytorchs(torch: Any, name: str, dtype: str) -> None:
+    for shape in RECTANGLES + SHAPES:
+        a = numbers(shape, dtype)
+        for lay in LAYOUTS.values() if 0 not in shape else (LAYOUTS["dense"],):
+            mine, theirs = (
+                ANY[name](t.linalg, lay(t.from_numpy(a.copy()))) for t in (weft, torch)
+            )
+            compare(mine, theirs, dtype)
+
+
+FAILING = """
+L.inv(a); L.inv(batch); L.solve(a, a); L.solve(batch, batch); L.cholesky(-a - eye);
+L.cholesky(batch - 9 * eye); L.eig(a / 0); L.svd(a / 0); L.svdvals(batch / 0)
+"""
+
+
+@pytest.mark.parametrize("size", (3, 30))
+@pytest.mark.parametrize(
+    "text", [c.strip() for c in FAILING.replace("\n", ";").split(";") if c.strip()]
+)
+def test_errors_say_pytorchs_sentence(torch: Any, text: str, size: int) -> None:
+    said = []
+    for t in (torch, weft):
+        eye = t.eye(size, dtype=t.float64)
+        names = {"L": t.linalg, "a": eye - eye[:1], "eye": eye, "batch": t.stack([eye, 0 * eye])}
+        names["a"] = t.diag(t.arange(size).flip(0).double())
+        with pytest.raises(Exception) as caught:
+            eval(text, names)
+        said.append((type(caught.value).__name__.strip("_"), str(caught.value)))
+    assert said[0][0] == said[1][0], said
+    assert said[0][1].removeprefix("torch.") in said[1][1], said
+
+
+@pytest.mark.parametrize("size", (3, 30))
+def test_a_singular_matrix_harms_no_other(size: int) -> None:
+    one = weft.eye(size) * 2
+    batch = weft.stack([one, one * 0, one])
+    inverse, info = weft.linalg.inv_ex(batch)
+    assert info.tolist() == [0, 1, 0]
+    assert inverse[1].isnan().all() and bool((inverse[::2] == weft.eye(size) / 2).all())
+    X, info = weft.linalg.solve_ex(batch, one.expand_as(batch))
+    assert info.tolist() == [0, 1, 0]
+    assert X[1].isnan().all() and bool((X[::2] == weft.eye(size)).all())
+
+
+@pytest.mark.parametrize("size", (3, 30))
+@pytest.mark.parametrize("upper", (False, True))
+def test_a_factor_that_fails_keeps_its_first_minors(size: int, upper: bool) -> None:
+    A = weft.eye(size, dtype=weft.float64)
+    A[2, 2] = -1
+    factor, info = weft.linalg.cholesky_ex(A, upper=upper)
+    assert int(info) == 3
+    assert bool((factor == weft.diag(weft.tensor([1.0, 1.0] + [0.0] * (size - 2)))).all())
+
+
+@pytest.mark.parametrize("size", (3, 30))
+def test_examples_of_a_batch_have_their_own_errors(size: int) -> None:
+    """The place in the error is that in the example's own tensor, not in the merged one."""
+
+    def f(a: weft.Tensor) -> str:
+        try:
+            return str(weft.linalg.inv(a).sum().item())
+        except weft.linalg.LinAlgError as error:
+            return "Batch element 1" * ("(Batch element 1)" in str(error))
+
+    good = weft.stack([weft.eye(size), weft.eye(size)])
+    bad = weft.stack([weft.eye(size), weft.zeros(size, size)])
+    assert weft.autobatch(f)([good, good, bad, good])[2] == "Batch element 1"
+
+
+def test_many_threads_give_the_same_bits() -> None:
+    a = weft.from_numpy(numbers((64, 26, 26), "float64"))
+    was, found = weft.get_num_threads(), []
+    for count in (1, 4):
+        weft.set_num_threads(count)
+        found.append([weft.linalg.inv(a), weft.linalg.eigvalsh(a), *weft.linalg.svd(a)])
+    weft.set_num_threads(was)
+    for one, other in zip(*found, strict=True):
+        assert bool((one == other).all())
