@@ -125,9 +125,7 @@ def test_any_matrices_are_as_pytorchs(torch: Any, name: str, dtype: str) -> None
     for shape in RECTANGLES + SHAPES:
         a = numbers(shape, dtype)
         for lay in LAYOUTS.values() if 0 not in shape else (LAYOUTS["dense"],):
-            mine, theirs = (
-                ANY[name](t.linalg, lay(t.from_numpy(a.copy()))) for t in (weft, torch)
-            )
+            mine, theirs = (ANY[name](t.linalg, lay(t.from_numpy(a.copy()))) for t in (weft, torch))
             compare(mine, theirs, dtype)
 
 
@@ -200,3 +198,91 @@ def test_many_threads_give_the_same_bits() -> None:
     weft.set_num_threads(was)
     for one, other in zip(*found, strict=True):
         assert bool((one == other).all())
+
+
+DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("driver", DRIVERS)
+def test_least_squares_are_as_pytorchs(torch: Any, driver: str, dtype: str) -> None:
+    for shape in ((3, 3), (5, 2), (2, 5), (40, 30), (2, 6, 3), (2, 1, 4, 4)):
+        a, b = numbers(shape, dtype), numbers((*shape[:-1], 3), dtype, 1)
+        mine, theirs = (
+            tuple(t.linalg.lstsq(t.from_numpy(a), t.from_numpy(b), driver=driver))
+            for t in (weft, torch)
+        )
+        for one, other in zip(mine, theirs, strict=True):
+            if other.numel() or one.numel():
+                compare(one, other, dtype)
+
+
+def test_least_squares_count_the_rank() -> None:
+    a = weft.ones(4, 3, dtype=weft.float64)
+    a[0, 1] = 2
+    b = weft.ones(4, 1, dtype=weft.float64)
+    for driver in DRIVERS[1:]:
+        found = weft.linalg.lstsq(a, b, driver=driver)
+        assert int(found.rank) == 2
+    with pytest.raises(weft.linalg.LinAlgError, match="does not have full rank"):
+        weft.linalg.lstsq(a * weft.tensor([1.0, 1.0, 0.0]), b, driver="gels")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("hermitian", (False, True))
+def test_ldl_factors_are_as_pytorchs(torch: Any, hermitian: bool, dtype: str) -> None:
+    for shape in ((1, 1), (5, 5), (2, 7, 7), (40, 40), (2, 0, 0)):
+        a, b = numbers(shape, dtype), numbers((*shape[:-1], 2), dtype, 1)
+        made = []
+        for t in (weft, torch):
+            x = t.from_numpy(a.copy())
+            x = x + (x.mH if hermitian else x.mT)
+            factors = t.linalg.ldl_factor_ex(x, hermitian=hermitian)
+            X = t.linalg.ldl_solve(factors[0], factors[1], t.from_numpy(b), hermitian=hermitian)
+            made.append((*factors, X))
+        compare(*made, dtype)
+
+
+@pytest.mark.parametrize("pivots", ((-1, 2, 3), (0, 2, 3), (1, 2, 4), (1, 2, -3), (1, -2, -3)))
+def test_swaps_that_are_none_of_lapacks_are_refused(pivots: tuple[int, ...]) -> None:
+    swaps = weft.tensor(pivots, dtype=weft.int32)
+    with pytest.raises(RuntimeError, match="swaps"):
+        weft.linalg.ldl_solve(weft.eye(3), swaps, weft.ones(3, 1))
+
+
+@pytest.mark.parametrize("dtype", ("float64", "complex128"))
+@pytest.mark.parametrize("shape", ((3, 3), (4, 2), (2, 5, 3), (70, 3)))
+def test_products_of_reflections_are_as_pytorchs(
+    torch: Any, shape: tuple[int, ...], dtype: str
+) -> None:
+    made = []
+    for t in (weft, torch):
+        a, tau = t.geqrf(t.from_numpy(numbers(shape, dtype)))
+        a, tau = a.requires_grad_(), tau.requires_grad_()
+        Q = t.linalg.householder_product(a, tau)
+        weight = t.from_numpy(numbers(shape, dtype, 2))
+        grads = t.autograd.grad((Q * weight).abs().square().sum(), (a, tau))
+        made.append((a.detach(), tau.detach(), Q.detach(), *grads))
+    compare(*made, dtype)
+
+
+def test_small_singular_values_of_any_size() -> None:
+    """Rotated, not LAPACK's: neither overflow nor underflow spoils them."""
+    one = weft.tensor([[3.0, 0.0, 1.0], [0.0, 4.0, 0.0]], dtype=weft.float64)
+    expected = weft.tensor([4.0, 10**0.5], dtype=weft.float64)
+    for scale in (1.0, 1e300, 1e-300):
+        found = weft.linalg.svdvals(weft.stack([one * scale, (one * scale).flip(1)])) / scale
+        assert weft.allclose(found, expected.expand(2, 2), rtol=1e-14)
+    assert weft.linalg.svdvals(one * 0).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("size", (2, 30))
+def test_determinants_of_what_is_not_finite(torch: Any, size: int) -> None:
+    for value in (float("nan"), float("inf"), -float("inf")):
+        made = []
+        for t in (weft, torch):
+            a = t.eye(size) * 2
+            a[1, 1] = value
+            made.append((t.linalg.det(a), *t.linalg.slogdet(a)))
+        for one, other in zip(*made, strict=True):
+            np.testing.assert_array_equal(one.numpy(), other.numpy())

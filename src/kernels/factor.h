@@ -55,4 +55,26 @@ struct Triangle {
 template <class T>
 void triangular_solve(Systems s, int64_t n, int64_t k, Triangle of, const T* a, T* x);
 
+/// A = L D Lᵀ, or with `hermitian` L D Lᴴ, of which the lower triangle is read, in one matrix, with the
+/// swaps as LAPACK's sytrf names them. info: the first zero of D, from 1, or 0.
+template <class T>
+void ldl_factor(int64_t count, int64_t n, bool hermitian, const T* a, T* ld, int32_t* pivots,
+                int32_t* info);
+/// The X with A X = B in the place of B [n, k], for those factors of A.
+template <class T>
+void ldl_solve(Systems s, int64_t n, int64_t k, bool hermitian, const T* ld, const int32_t* pivots,
+               T* x);
+
+/// R above the vectors of Householder's reflections 1 - tau v vᴴ [m, n], and their tau [min(m, n)].
+template <class T>
+void qr_factor(int64_t count, int64_t m, int64_t n, const T* a, T* qr, T* tau);
+/// The first `columns` (at least k, at most m) columns of the product of the k reflections whose vectors
+/// are in A [m, n].
+template <class T>
+void reflections_product(int64_t count, int64_t m, int64_t n, int64_t k, const T* a, const T* tau,
+                         int64_t columns, T* q);
+/// A = Q R with Q [m, columns], unless null, and R [rows, n].
+template <class T>
+void qr(int64_t count, int64_t m, int64_t n, int64_t columns, int64_t rows, const T* a, T* q, T* r);
+
 }  // namespace weft::kernels

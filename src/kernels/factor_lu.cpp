@@ -90,7 +90,9 @@ WEFT_INLINE void put_determinant(int64_t n, const T* lu, const int32_t* pivots, 
         if (log) {
             const Real<T> size = std::abs(d);
             sum += std::log(size);
-            product = times(product, size == 0 ? T(0) : d / size);
+            if constexpr (lapack::is_complex<T>)
+                product = times(product, size == 0 ? T(0) : d / size);
+            else product *= static_cast<T>((d > 0) - (d < 0));
         } else {
             product = times(product, d);
         }

@@ -32,6 +32,10 @@ namespace weft::kernels::lapack {
     X(Syevd, "syevd", "heevd")                                                                     \
     X(Gesdd, "gesdd", "gesdd")                                                                     \
     X(Geev, "geev", "geev")                                                                        \
+    X(Gels, "gels", "gels")                                                                        \
+    X(Gelsy, "gelsy", "gelsy")                                                                     \
+    X(Gelsd, "gelsd", "gelsd")                                                                     \
+    X(Gelss, "gelss", "gelss")                                                                     \
     X(Trsm, "trsm", "trsm")                                                                        \
     X(Trsv, "trsv", "trsv")
 

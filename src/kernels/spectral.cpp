@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "kernels/factor_batch.h"
+#include "kernels/small_values.h"
 
 namespace weft::kernels {
 namespace {
@@ -182,6 +183,17 @@ private:
     std::unique_ptr<BlasInt[]> integers_;
 };
 
+/// Of matrices without vectors; those that are not finite are in `failure`.
+template <class T>
+struct SmallValues {
+    WEFT_INLINE static void run(int64_t begin, int64_t end, int64_t m, int64_t n, const T* a, T* S,
+                                FirstFailure* failure) {
+        const int64_t k = std::min(m, n);
+        for (int64_t b = begin; b < end; ++b)
+            if (!small::singular_values(m, n, a + b * m * n, S + b * k)) failure->note(b, -4);
+    }
+};
+
 }  // namespace
 
 template <class T>
@@ -237,6 +249,9 @@ Unconverged svd(int64_t count, int64_t m, int64_t n, bool full, const T* a, T* U
     }
     FirstFailure failure;
     batch::for_each(count, m * n * k * 20, [&](int64_t begin, int64_t end) {
+        if constexpr (!lapack::is_complex<T>)
+            if (!U && k <= small::kMostRotated && std::max(m, n) <= 16)
+                return per_isa<SmallValues<T>>(begin, end, m, n, a, S, &failure);
         const char job = !U ? 'N' : full ? 'A' : 'S';
         SingularSolver<T> solver(U ? m : n, U ? n : m, job, u, v);
         auto matrix = batch::room<T>(m * n);

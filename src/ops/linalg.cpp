@@ -1,5 +1,7 @@
 #include "ops/linalg.h"
 
+#include <algorithm>
+
 namespace weft::ops {
 
 void expect_matrix(std::string_view who, const Tensor& A, bool square) {
@@ -11,10 +13,12 @@ void expect_matrix(std::string_view who, const Tensor& A, bool square) {
                 text("others (", who, ": A must be batches of square matrices, but they are ",
                      A.size(n - 2), " by ", A.size(n - 1), " matrices)"));
     const DType t = A.dtype();
+    static constexpr std::string_view kRefusing[] = {
+        "linalg.lu",       "linalg.lu_factor",        "linalg.lu_factor_ex",
+        "linalg.lu_solve", "linalg.solve_triangular", "linalg.householder_product"};
     if (!is_inexact(t))  // of two types, as PyTorch's
-        fail(who.starts_with("linalg.lu") || who == "linalg.solve_triangular"
-                 ? ErrorKind::NotImplemented
-                 : ErrorKind::Runtime,
+        fail(std::ranges::find(kRefusing, who) != std::end(kRefusing) ? ErrorKind::NotImplemented
+                                                                      : ErrorKind::Runtime,
              who, "a floating or complex tensor", name(t));
     WEFT_EXPECT(!is_narrow(t), NotImplemented, who, "float32, float64 or complex numbers", name(t),
                 "convert with .float() first");

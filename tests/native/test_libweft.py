@@ -339,15 +339,30 @@ def test_an_error_says_where(context):
     assert same(context.run("part", weft.ones(2, 2)), weft.ones(2))
 
 
-def inverse(x):
-    return weft.linalg.inv(x)
+def exponential(x):
+    return weft.linalg.matrix_exp(x)
 
 
 def test_ops_of_libraries_are_refused_by_name(lib, tmp_path):
     """NumPy's and SciPy's, which a program in Python may call (Note [Libraries])."""
-    path = saved(tmp_path / "inverse.weft", {"forward": inverse})
-    with pytest.raises(Failed, match=r"got 'linalg_inv_ex'. Hint: weft.jit.load runs such"):
+    path = saved(tmp_path / "exponential.weft", {"forward": exponential})
+    with pytest.raises(Failed, match=r"got 'linalg_matrix_exp'. Hint: weft.jit.load runs such"):
         Program(lib, path)
+
+
+def inverse(x):
+    return weft.linalg.inv(x), weft.linalg.det(x), weft.linalg.solve(x, x[0])
+
+
+def test_matrices_are_factored_without_python(lib, tmp_path):
+    path = saved(tmp_path / "inverse.weft", {"forward": inverse})
+    x = weft.tensor([[2.0, 1.0], [0.0, 4.0]])
+    run = Context(Program(lib, path))
+    for found, expected in zip(run.run("forward", x), inverse(x), strict=True):
+        assert same(found, expected)
+    with pytest.raises(Failed, match="the input matrix is singular") as e:
+        run.run("forward", x * 0)
+    assert e.value.kind == "LinAlgError"
 
 
 KEPT = Arguments()

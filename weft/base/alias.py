@@ -65,7 +65,7 @@ HOUSE = {
     "weft.func": "derivatives maps modules",
     "weft.fx": "code names recording replace tracer",
     "weft.jit": "saved scripted tables traced",
-    "weft.linalg": """checks decompositions eigen factors lapack products reflections systems
+    "weft.linalg": """checks decompositions eigen factors products reflections systems
         triangular""",
     "weft.multiprocessing": "shared",
     "weft.nested": """asked attention create files layers padded parts pointwise products reductions

@@ -35,11 +35,6 @@ def expect_like(who: str, A: Tensor, B: Tensor) -> None:
         raise RuntimeError(f"[{who}] expected one dtype, got {A.dtype} and {B.dtype}")
 
 
-def eye_like(A: Tensor) -> Tensor:
-    """The identity of A's last dimension."""
-    return weft.eye(A.shape[-1], dtype=A.dtype, device=A.device)
-
-
 def any_failed(info: Tensor) -> bool:
     """Whether LAPACK says so of a matrix; what is on the meta device is taken to be regular, as in
     PyTorch."""

@@ -2,27 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
-
-import weft
 from weft import _C, Tensor
-from weft._library_ops import Gradients, layout_of, library_op
-from weft.linalg.checks import expect_matrix, wants_gradient
-from weft.linalg.triangular import solve_triangular
-from weft.return_types import printed_as_pytorchs
+from weft.linalg.checks import wants_gradient
 
 
-@printed_as_pytorchs
-class linalg_qr(NamedTuple):  # noqa: N801
-    """The results of `qr`."""
-
-    Q: Tensor
-    R: Tensor
-
-
-def cholesky_ex(
-    A: Tensor, *, upper: bool = False, check_errors: bool = False
-) -> _C._L_info:
+def cholesky_ex(A: Tensor, *, upper: bool = False, check_errors: bool = False) -> _C._L_info:
     """The Cholesky factor, and where it does not exist: `(L, info)`.
 
     The factor is [..., n, n], `info` [...] of int32.
@@ -60,67 +44,7 @@ def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     return _C.ops.linalg_cholesky_ex(A, upper=upper, check_errors=True)[0]
 
 
-def _gradient_qr(g: Gradients) -> Any:
-    # Walter and Lehmann, "Algorithmic differentiation of linear algebra functions", 2010
-    (A,), (Q, R), (gQ, gR) = g.inputs, g.outputs, g.grads
-    if gQ is None and gR is None:
-        return None
-    m, n = A.shape[-2:]
-    if g.options["mode"] == "r":
-        raise RuntimeError(
-            "[linalg.qr] expected a mode that computes Q, got 'r' (The derivative of linalg.qr "
-            "depends on Q, which is not computed when mode='r'.) Hint: use mode='reduced'"
-        )
-    if m > n and g.options["mode"] == "complete":
-        raise RuntimeError(
-            "[linalg.qr] expected mode='reduced', got 'complete' (The QR decomposition is not "
-            "differentiable when mode='complete' and nrows > ncols)"
-        )
-    gQ = weft.zeros_like(Q) if gQ is None else gQ
-    gR = weft.zeros_like(R) if gR is None else gR
-    if m >= n:
-        return _of_tall(Q, R, gQ, gR)
-    # A = [X Y]: the QR of X, and R's rest is Qᵀ Y
-    Y = Q @ R[..., m:]
-    gY = Q @ gR[..., m:]
-    gX = _of_tall(Q, R[..., :m], gQ + Y @ gR[..., m:].mH, gR[..., :m])
-    return weft.cat([gX, gY], -1)
-
-
-def _of_tall(Q: Tensor, R: Tensor, gQ: Tensor, gR: Tensor) -> Tensor:
-    M = R @ gR.mH - gQ.mH @ Q
-    below = M.tril(-1)
-    M = below + below.mH + weft.diag_embed(M.diagonal(0, -2, -1).real)
-    return solve_triangular(R.mH, gQ + Q @ M, upper=False, left=False)
-
-
-def _layout_qr(A: Tensor, mode: str) -> Any:
-    *outer, m, n = A.shape
-    k = m if mode == "complete" else min(m, n)
-    Q = (0,) if mode == "r" else (*outer, m, k)
-    return layout_of((Q, A.dtype), ((*outer, k, n), A.dtype))
-
-
-@library_op(
-    "linalg_qr(Tensor A, str mode='reduced') -> (Tensor Q, Tensor R)",
-    autocast=True,
-    gradient=_gradient_qr,
-    saves=["Q", "R"],
-    samples=["f(T(3, 3))", "f(T(4, 2))", "f(T(2, 3, 3))", "f(T(2, 3))"],
-    results=linalg_qr,
-    layout=_layout_qr,
-)
-def _qr(A: Any, mode: Any = "reduced") -> Any:
-    """The QR decomposition: orthonormal columns and an upper triangle."""
-    import numpy as np
-
-    if mode == "r":
-        return np.zeros((0,), A.dtype), np.linalg.qr(A, "r")
-    Q, R = np.linalg.qr(A, mode)
-    return Q, R
-
-
-def qr(A: Tensor, mode: str = "reduced") -> linalg_qr:
+def qr(A: Tensor, mode: str = "reduced") -> _C._Q_R:
     """A = Q R, with orthonormal columns in Q and an upper triangular R: `(Q, R)`.
 
     Args:
@@ -134,13 +58,7 @@ def qr(A: Tensor, mode: str = "reduced") -> linalg_qr:
     tensor([[1., 0.],
             [0., 1.]])
     """
-    expect_matrix("linalg.qr", A)
-    if mode not in ("reduced", "complete", "r"):
-        raise RuntimeError(
-            f"[linalg.qr] expected another mode, got {mode!r} (qr received unrecognized mode "
-            f"'{mode}' but expected one of 'reduced' (default), 'r', or 'complete')"
-        )
-    return _qr(A, mode=mode)
+    return _C.ops.linalg_qr(A, mode)
 
 
 def eigh(A: Tensor, UPLO: str = "L") -> _C._eigenvalues_eigenvectors:

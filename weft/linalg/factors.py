@@ -6,14 +6,7 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import _C, Tensor, return_types
-from weft._library_ops import layout_of, library_op
-from weft.autograd._missing import without_derivative
-from weft.linalg import lapack
-from weft.linalg.checks import (
-    expect_like,
-    expect_matrix,
-    raise_if_singular,
-)
+from weft.linalg.checks import expect_matrix, raise_if_singular
 from weft.return_types import printed_as_pytorchs
 
 
@@ -40,15 +33,6 @@ class linalg_ldl_factor(NamedTuple):  # noqa: N801
 
     LD: Tensor
     pivots: Tensor
-
-
-@printed_as_pytorchs
-class linalg_ldl_factor_ex(NamedTuple):  # noqa: N801
-    """The results of `ldl_factor_ex`."""
-
-    LD: Tensor
-    pivots: Tensor
-    info: Tensor
 
 
 def _parts(LU: Tensor) -> tuple[Tensor, Tensor]:
@@ -175,29 +159,9 @@ def lu_unpack(
     return return_types.lu_unpack(P, L, U)
 
 
-def _layout_ldl(A: Tensor, **options: Any) -> Any:
-    return layout_of((A.shape, A.dtype), (A.shape[:-1], weft.int32), (A.shape[:-2], weft.int32))
-
-
-@library_op(
-    "linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False) "
-    "-> (Tensor LD, Tensor pivots, Tensor info)",
-    results=linalg_ldl_factor_ex,
-    layout=_layout_ldl,
-)
-def _ldl_factor(A: Any, hermitian: bool = False) -> Any:
-    """The factors of a symmetric A = L D Lᵀ."""
-    return lapack.factor_ldl(A, hermitian)
-
-
-def _ldl_factors(A: Tensor, hermitian: bool) -> linalg_ldl_factor_ex:
-    found = _ldl_factor(A.detach(), hermitian=hermitian)
-    return linalg_ldl_factor_ex(*without_derivative("linalg_ldl_factor_ex", (A,), found))
-
-
 def ldl_factor_ex(
     A: Tensor, *, hermitian: bool = False, check_errors: bool = False
-) -> linalg_ldl_factor_ex:
+) -> _C._LD_pivots_info:
     """As `ldl_factor`, with the place of the first zero in D or 0: `(LD, pivots, info)`.
 
     LD is [..., n, n], the pivots [..., n] and `info` [...] of int32.
@@ -206,9 +170,9 @@ def ldl_factor_ex(
     tensor([[2.]])
     """
     expect_matrix("linalg.ldl_factor_ex", A, square=True)
-    out = _ldl_factors(A, hermitian)
+    out = _C.ops.linalg_ldl_factor_ex(A, hermitian=hermitian)
     if check_errors:
-        raise_if_singular("linalg.ldl_factor_ex", out.info)
+        raise_if_singular("linalg.ldl_factor_ex", out[2])
     return out
 
 
@@ -229,9 +193,9 @@ def ldl_factor(A: Tensor, *, hermitian: bool = False) -> linalg_ldl_factor:
             [0.5000, 1.0000]])
     """
     expect_matrix("linalg.ldl_factor", A, square=True)
-    out = _ldl_factors(A, hermitian)
-    raise_if_singular("linalg.ldl_factor", out.info)
-    return linalg_ldl_factor(out.LD, out.pivots)
+    out = _C.ops.linalg_ldl_factor_ex(A, hermitian=hermitian)
+    raise_if_singular("linalg.ldl_factor", out[2])
+    return linalg_ldl_factor(out[0], out[1])
 
 
 def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False) -> Tensor:
@@ -245,17 +209,4 @@ def ldl_solve(LD: Tensor, pivots: Tensor, B: Tensor, *, hermitian: bool = False)
     tensor([[0.0000],
             [0.5000]])
     """
-    expect_matrix("linalg.ldl_solve", LD, square=True)
-    expect_like("linalg.ldl_solve", LD, B)
-    if B.dim() < 2 or B.shape[-2] != LD.shape[-1] or pivots.shape != LD.shape[:-1]:
-        raise RuntimeError(
-            f"[linalg.ldl_solve] expected sizes that fit, got {tuple(LD.shape)}, "
-            f"{tuple(pivots.shape)} and {tuple(B.shape)} (Incompatible shapes of A and B)"
-        )
-    if pivots.dtype != weft.int32:
-        raise RuntimeError(
-            f"[linalg.ldl_solve] expected int32 pivots, got {pivots.dtype} (Expected pivots to be "
-            "integers)"
-        )
-    X = lapack.solve_ldl(LD.detach().numpy(), pivots.numpy(), B.detach().numpy(), hermitian)
-    return without_derivative("linalg_ldl_solve", (LD, B), (weft.from_numpy(X),))[0]
+    return _C.ops.linalg_ldl_solve(LD, pivots, B, hermitian=hermitian)

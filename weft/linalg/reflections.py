@@ -5,10 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import weft
-from weft import Tensor, return_types
-from weft.autograd._missing import without_derivative
+from weft import _C, Tensor, return_types
 from weft.base.checks import also_named
-from weft.linalg import lapack
 from weft.linalg.checks import expect_like, expect_matrix
 
 
@@ -23,29 +21,7 @@ def geqrf(input: Tensor) -> Any:
     tensor([[-5.0000],
             [ 0.5000]])
     """
-    expect_matrix("geqrf", input)
-    if input.dtype not in (weft.float32, weft.float64, weft.complex64, weft.complex128):
-        raise NotImplementedError(
-            f"[geqrf] expected float32, float64 or complex numbers, got {input.dtype}"
-        )
-    a, tau = map(weft.from_numpy, lapack.factor_qr(input.detach().numpy()))
-    return return_types.geqrf(*without_derivative("geqrf", (input,), (a, tau), "GeqrfBackward0"))
-
-
-def _expect_reflections(who: str, A: Tensor, tau: Tensor) -> None:
-    expect_matrix(who, A)
-    expect_like(who, A, tau)
-    m, n = A.shape[-2:]
-    if tau.dim() != A.dim() - 1 or tau.shape[:-1] != A.shape[:-2] or tau.shape[-1] > n:
-        raise RuntimeError(
-            f"[{who}] expected at most {n} factors for each matrix of {tuple(A.shape)}, got "
-            f"{tuple(tau.shape)}"
-        )
-    if m < n:
-        raise RuntimeError(
-            f"[{who}] expected at least as many rows as columns, got {m} by {n} (input.shape[-2] "
-            "must be greater than or equal to input.shape[-1])"
-        )
+    return return_types.geqrf(*_C.ops._linalg_geqrf(input))
 
 
 def _reflected(A: Tensor, tau: Tensor, X: Tensor, forward: bool, adjoint: bool) -> Tensor:
@@ -73,13 +49,7 @@ def householder_product(A: Tensor, tau: Tensor) -> Tensor:
     tensor([[-0.6000],
             [-0.8000]])
     """
-    _expect_reflections("linalg.householder_product", A, tau)
-    eye = weft.eye(*A.shape[-2:], dtype=A.dtype, device=A.device).expand(A.shape)
-    if not tau.shape[-1]:
-        return eye + A.masked_fill(
-            weft.ones(A.shape, dtype=weft.bool, device=A.device), 0
-        )  # in the graph
-    return _reflected(A, tau, eye, True, False)
+    return _C.ops.linalg_householder_product(A, tau)
 
 
 def ormqr(

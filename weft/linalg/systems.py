@@ -8,10 +8,8 @@ from typing import Any, NamedTuple
 
 import weft
 from weft import _C, Tensor
-from weft._library_ops import Gradients, layout_of, library_op
 from weft.base.checks import also_named
-from weft.linalg.checks import expect_like, expect_matrix, eye_like
-from weft.linalg.decompositions import svd
+from weft.linalg.checks import expect_like, expect_matrix
 from weft.return_types import printed_as_pytorchs
 
 
@@ -105,38 +103,8 @@ def slogdet(A: Tensor) -> _C._sign_logabsdet:
     return _C.ops.linalg_slogdet(A)
 
 
-def _gradient_pinv(g: Gradients) -> Any:
-    # Golub and Pereyra, "The differentiation of pseudo-inverses", 1973
-    (A,), P, grad = g.inputs, g.outputs[0], g.grads[0]
-    left = weft.eye(A.shape[-2], dtype=A.dtype, device=A.device) - A @ P
-    right = eye_like(A) - P @ A
-    return -(P.mH @ grad @ P.mH) + left @ grad.mH @ (P @ P.mH) + (P.mH @ P) @ grad.mH @ right
-
-
-def _layout_pinv(A: Tensor, **options: Any) -> Any:
-    return layout_of(((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype))
-
-
-@library_op(
-    "linalg_pinv(Tensor A, *, float rtol, float atol=0.0, bool hermitian=False) -> Tensor",
-    autocast=True,
-    gradient=_gradient_pinv,
-    saves=["A", "result"],
-    layout=_layout_pinv,
-)
-def _pinv(A: Any, rtol: float, atol: float = 0.0, hermitian: bool = False) -> Any:
-    """The pseudo-inverse."""
-    import numpy as np
-
-    if 0 in A.shape[-2:]:
-        return np.zeros((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype)
-    if hermitian:
-        A = np.tril(A) + np.swapaxes(np.tril(A, -1), -1, -2).conj()
-    U, S, Vh = np.linalg.svd(A, full_matrices=False)
-    least = np.maximum(atol, rtol * S.max(-1, keepdims=True))
-    keep = S > least
-    inverse = np.where(keep, 1 / np.where(keep, S, 1), 0).astype(A.dtype)
-    return np.swapaxes(Vh, -1, -2).conj() @ (inverse[..., None] * np.swapaxes(U, -1, -2).conj())
+def _pinv(A: Tensor, rtol: float, atol: float = 0.0, hermitian: bool = False) -> Tensor:
+    return _C.ops.linalg_pinv(A, rtol=rtol, atol=atol, hermitian=hermitian)
 
 
 def _pinv_each(A: Tensor, rtol: Any, atol: Any, hermitian: bool) -> Tensor:
@@ -231,21 +199,14 @@ def lstsq(
         )
     m, n = A.shape[-2:]
     rtol = max(m, n) * weft.finfo(A.dtype).eps if rcond is None or driver == "gels" else rcond
-    X = _pinv(A, rtol=float(rtol)) @ B
-    with weft.no_grad():
-        values = svd(A, False)[1]
-        greatest = values[..., :1] if values.shape[-1] else values
-        rank = (values > greatest * rtol).sum(-1)
-        full = rank.numel() > 0 and bool((rank == n).all())
-    residuals = A.reshape(-1)[:0].real.clone()
+    X, rank, values = _C.ops._linalg_lstsq(A, B, float(rtol), driver)
+    residuals = weft.empty(0, dtype=values.dtype, device=A.device)
+    if X.requires_grad:  # no residuals, but in the graph, as PyTorch's
+        residuals = X.reshape(-1)[:0].real.clone()
+    full = driver == "gels" or (rank.numel() > 0 and not rank.is_meta and bool((rank == n).all()))
     if m > n and full and driver != "gelsy":
         residuals = (A @ X - B).abs().square().sum(-2)
-    return linalg_lstsq(
-        X.squeeze(-1) if vectors else X,
-        residuals,
-        weft.zeros(0, dtype=weft.int64) if driver == "gels" else rank,
-        values if driver in ("gelsd", "gelss") else weft.zeros(0, dtype=A.dtype),
-    )
+    return linalg_lstsq(X.squeeze(-1) if vectors else X, residuals, rank, values)
 
 
 def tensorinv(A: Tensor, ind: int = 2) -> Tensor:

@@ -24,6 +24,4 @@ def solve_triangular(
     tensor([[0.5000],
             [0.5000]])
     """
-    return _C.ops.linalg_solve_triangular(
-        A, B, upper=upper, left=left, unitriangular=unitriangular
-    )
+    return _C.ops.linalg_solve_triangular(A, B, upper=upper, left=left, unitriangular=unitriangular)
