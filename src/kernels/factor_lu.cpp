@@ -9,7 +9,7 @@ using lapack::Real;
 using lapack::Routine;
 
 /// Up to which our own loops are faster: of factors, and of a solution after them.
-constexpr int64_t kSmall = 24;
+constexpr int64_t kSmall = 40;
 
 template <class T>
 struct SmallFactor {

@@ -60,18 +60,25 @@ struct SmallCholeskySolve {
     }
 };
 
-/// Zeros in the triangle that is none of the factor's, and where a minor failed.
+/// One triangle of A, zeros in the other one.
 template <class T>
-void clear_rest(int64_t n, bool upper, int32_t failed, T* factor) {
-    const int64_t kept = failed ? failed - 1 : n;
-    for (int64_t i = 0; i < n; ++i) {
-        T* row = factor + i * n;
-        const int64_t from = upper ? i : 0, to = upper ? n : i + 1;
-        std::fill(row, row + from, T(0));
-        std::fill(row + to, row + n, T(0));
-        if (!upper && i >= kept) std::fill(row, row + n, T(0));
-        if (upper) std::fill(row + std::max(kept, from), row + n, T(0));
+void copy_triangle(int64_t n, bool upper, const T* a, T* to) {
+    for (int64_t i = 0; i < n; ++i, a += n, to += n) {
+        const int64_t from = upper ? i : 0, end = upper ? n : i + 1;
+        std::fill(to, to + from, T(0));
+        std::copy(a + from, a + end, to + from);
+        std::fill(to + end, to + n, T(0));
     }
+}
+
+/// Zeros where the minor of order `failed` is not positive.
+template <class T>
+void clear_failed(int64_t n, bool upper, int32_t failed, T* factor) {
+    const int64_t kept = failed - 1;
+    if (!upper) std::fill(factor + kept * n, factor + n * n, T(0));
+    else
+        for (int64_t i = 0; i < n; ++i)
+            std::fill(factor + i * n + kept, factor + (i + 1) * n, T(0));
 }
 
 }  // namespace
@@ -84,11 +91,11 @@ void cholesky(int64_t count, int64_t n, bool upper, const T* a, T* factor, int32
         for (int64_t b = begin; b < end; ++b) {
             // Seen in columns: Āᵀ's factor in the other triangle is the transpose of A's.
             T* to = factor + b * n * n;
-            std::copy_n(a + b * n * n, n * n, to);
+            copy_triangle(n, upper, a + b * n * n, to);
             BlasInt failed = 0;
             lapack::call<T>(Routine::Potrf, upper ? 'L' : 'U', size, to, size, &failed);
             info[b] = failed;
-            clear_rest(n, upper, failed, to);
+            if (failed) clear_failed(n, upper, failed, to);
         }
     });
 }
