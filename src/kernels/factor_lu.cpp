@@ -21,7 +21,7 @@ struct SmallFactor {
                 info[b] = small::lu(rows, columns, lu + b * rows * columns, pivots + b * least);
             return;
         }
-        small::with_size(rows, [&](auto n) __attribute__((always_inline)) {
+        small::with_size<T>(rows, [&](auto n) __attribute__((always_inline)) {
             for (int64_t b = begin; b < end; ++b)
                 info[b] = small::lu(n, n, lu + b * n * n, pivots + b * n);
         });
@@ -45,7 +45,7 @@ template <class T, bool Adjoint>
 struct SmallSolve {
     WEFT_INLINE static void run(int64_t begin, int64_t end, const Systems* s, int64_t size,
                                 int64_t columns, const T* lu, const int32_t* pivots, T* x) {
-        small::with_size(size, [&](auto n) __attribute__((always_inline)) {
+        small::with_size<T>(size, [&](auto n) __attribute__((always_inline)) {
             for (int64_t b = begin; b < end; ++b) {
                 const int64_t of = s->matrix(b);
                 T* to = x + b * n * columns;
@@ -64,7 +64,7 @@ struct SmallInverse {
     WEFT_INLINE static void run(int64_t begin, int64_t end, int64_t size, const T* a, T* x,
                                 int32_t* info, T* scratch) {
         int32_t pivots[kSmall];
-        small::with_size(size, [&](auto n) __attribute__((always_inline)) {
+        small::with_size<T>(size, [&](auto n) __attribute__((always_inline)) {
             for (int64_t b = begin; b < end; ++b) {
                 const T* from = a + b * n * n;
                 T* to = x + b * n * n;
@@ -106,7 +106,7 @@ struct SmallDeterminant {
     WEFT_INLINE static void run(int64_t begin, int64_t end, int64_t size, const T* a, T* det,
                                 Real<T>* logs, T* scratch) {
         int32_t pivots[kSmall];
-        small::with_size(size, [&](auto n) __attribute__((always_inline)) {
+        small::with_size<T>(size, [&](auto n) __attribute__((always_inline)) {
             for (int64_t b = begin; b < end; ++b) {
                 for (int64_t i = 0; i < n * n; ++i) scratch[i] = a[b * n * n + i];
                 small::lu(n, n, scratch, pivots);
@@ -163,7 +163,7 @@ void lu_factor(int64_t count, int64_t m, int64_t n, const T* a, T* lu, int32_t* 
     batch::for_each(count, flops, [&](int64_t begin, int64_t end) {
         if (std::max(m, n) <= kSmall) {
             std::copy(a + begin * m * n, a + end * m * n, lu + begin * m * n);
-            return per_isa<SmallFactor<T>>(begin, end, m, n, lu, pivots, info);
+            return small::run<SmallFactor<T>, T>(begin, end, m, n, lu, pivots, info);
         }
         auto columns = batch::room<T>(m * n);
         for (int64_t b = begin; b < end; ++b) {
@@ -180,8 +180,9 @@ void lu_solve(Systems s, int64_t n, int64_t k, bool adjoint, const T* lu, const 
     if (n * k == 0) return;
     batch::for_each(s.count, n * n * k * 2, [&](int64_t begin, int64_t end) {
         if (n <= kSmall)
-            return adjoint ? per_isa<SmallSolve<T, true>>(begin, end, &s, n, k, lu, pivots, x)
-                           : per_isa<SmallSolve<T, false>>(begin, end, &s, n, k, lu, pivots, x);
+            return adjoint
+                       ? small::run<SmallSolve<T, true>, T>(begin, end, &s, n, k, lu, pivots, x)
+                       : small::run<SmallSolve<T, false>, T>(begin, end, &s, n, k, lu, pivots, x);
         for (int64_t b = begin; b < end; ++b) {
             const T* factors = lu + s.matrix(b) * n * n;
             const int32_t* swaps = pivots + s.matrix(b) * n;
@@ -208,7 +209,7 @@ void solve(Systems s, int64_t n, int64_t k, const T* a, T* x, int32_t* info) {
     const bool is_small = n <= kSmall;
     batch::for_each(s.matrices, lu_flops(n), [&](int64_t begin, int64_t end) {
         if (is_small)
-            return per_isa<SmallFactor<T>>(begin, end, n, n, lu.get(), pivots.get(), info);
+            return small::run<SmallFactor<T>, T>(begin, end, n, n, lu.get(), pivots.get(), info);
         for (int64_t b = begin; b < end; ++b) {
             info[b] = getrf(n, n, lu.get() + b * n * n, pivots.get() + b * n);
             if (info[b]) info[b] = zero_pivot(n, a + b * n * n);
@@ -231,7 +232,7 @@ void inverse(int64_t count, int64_t n, const T* a, T* x, int32_t* info) {
     batch::for_each(count, n * n * n * 2, [&](int64_t begin, int64_t end) {
         if (n <= kSmall) {
             T scratch[kSmall * kSmall];
-            per_isa<SmallInverse<T>>(begin, end, n, a, x, info, scratch);
+            small::run<SmallInverse<T>, T>(begin, end, n, a, x, info, scratch);
         } else {
             // In columns the memory is Aᵀ, and what it becomes the inverse's transpose.
             std::copy(a + begin * n * n, a + end * n * n, x + begin * n * n);
@@ -260,7 +261,7 @@ void determinant(int64_t count, int64_t n, const T* a, T* det, Real<T>* logs) {
     batch::for_each(count, lu_flops(n), [&](int64_t begin, int64_t end) {
         if (n <= kSmall) {
             T scratch[kSmall * kSmall];
-            return per_isa<SmallDeterminant<T>>(begin, end, n, a, det, logs, scratch);
+            return small::run<SmallDeterminant<T>, T>(begin, end, n, a, det, logs, scratch);
         }
         auto lu = batch::room<T>(n * n);
         auto pivots = batch::room<int32_t>(n);

@@ -134,7 +134,7 @@ private:
 template <class T>
 void factor_small(int64_t m, int64_t n, const T* a, T* qr, T* tau, T* w) {
     std::copy_n(a, m * n, qr);
-    per_isa<SmallFactor<T>>(m, n, qr, tau, w);
+    small::run<SmallFactor<T>, T>(m, n, qr, tau, w);
 }
 
 }  // namespace
@@ -164,8 +164,8 @@ void reflections_product(int64_t count, int64_t m, int64_t n, int64_t k, const T
         if (m * std::max(n, columns) <= kSmall) {
             auto w = batch::room<T>(columns);
             for (int64_t b = begin; b < end; ++b)
-                per_isa<SmallProduct<T>>(m, n, k, a + b * m * n, tau + b * k, columns,
-                                         q + b * m * columns, w.get());
+                small::run<SmallProduct<T>, T>(m, n, k, a + b * m * n, tau + b * k, columns,
+                                               q + b * m * columns, w.get());
             return;
         }
         Reflections<T> lapacks(m, n, k, columns);

@@ -13,7 +13,7 @@ struct SmallCholesky {
     WEFT_INLINE static void run(int64_t begin, int64_t end, int64_t size, bool upper, const T* a,
                                 T* factor, int32_t* info) {
         T scratch[kSmall * kSmall];
-        small::with_size(size, [&](auto n) __attribute__((always_inline)) {
+        small::with_size<T>(size, [&](auto n) __attribute__((always_inline)) {
             for (int64_t b = begin; b < end; ++b) {
                 const T* from = a + b * n * n;
                 T* to = factor + b * n * n;
@@ -38,10 +38,9 @@ template <class T, bool Upper, bool Unit>
 struct SmallTriangle {
     WEFT_INLINE static void run(int64_t begin, int64_t end, const Systems* s, int64_t size,
                                 int64_t k, const T* a, T* x) {
-        small::with_size(size, [&](auto n) __attribute__((always_inline)) {
-            for (int64_t b = begin; b < end; ++b)
-                small::triangle<Upper, Unit, false>(n, k, a + s->matrix(b) * n * n, x + b * n * k);
-        });
+        const int64_t n = size;
+        for (int64_t b = begin; b < end; ++b)
+            small::triangle<Upper, Unit, false>(n, k, a + s->matrix(b) * n * n, x + b * n * k);
     }
 };
 
@@ -49,14 +48,13 @@ template <class T, bool Upper>
 struct SmallCholeskySolve {
     WEFT_INLINE static void run(int64_t begin, int64_t end, const Systems* s, int64_t size,
                                 int64_t k, const T* factor, T* x) {
-        small::with_size(size, [&](auto n) __attribute__((always_inline)) {
-            for (int64_t b = begin; b < end; ++b) {
-                const T* of = factor + s->matrix(b) * n * n;
-                T* to = x + b * n * k;
-                small::triangle<Upper, false, Upper>(n, k, of, to);
-                small::triangle<Upper, false, !Upper>(n, k, of, to);
-            }
-        });
+        const int64_t n = size;
+        for (int64_t b = begin; b < end; ++b) {
+            const T* of = factor + s->matrix(b) * n * n;
+            T* to = x + b * n * k;
+            small::triangle<Upper, false, Upper>(n, k, of, to);
+            small::triangle<Upper, false, !Upper>(n, k, of, to);
+        }
     }
 };
 
@@ -86,7 +84,8 @@ void clear_failed(int64_t n, bool upper, int32_t failed, T* factor) {
 template <class T>
 void cholesky(int64_t count, int64_t n, bool upper, const T* a, T* factor, int32_t* info) {
     batch::for_each(count, n * n * n / 3, [&](int64_t begin, int64_t end) {
-        if (n <= kSmall) return per_isa<SmallCholesky<T>>(begin, end, n, upper, a, factor, info);
+        if (n <= kSmall)
+            return small::run<SmallCholesky<T>, T>(begin, end, n, upper, a, factor, info);
         const auto size = lapack::size(n);
         for (int64_t b = begin; b < end; ++b) {
             // Seen in columns: Āᵀ's factor in the other triangle is the transpose of A's.
@@ -105,16 +104,14 @@ void triangular_solve(Systems s, int64_t n, int64_t k, Triangle of, const T* a, 
     if (n * k == 0) return;
     batch::for_each(s.count, n * n * k, [&](int64_t begin, int64_t end) {
         if (n <= kSmall) {
-            const auto run =
-                of.upper  ? of.unit ? per_isa<SmallTriangle<T, true, true>, int64_t, int64_t,
-                                              const Systems*, int64_t, int64_t, const T*, T*>
-                                    : per_isa<SmallTriangle<T, true, false>, int64_t, int64_t,
-                                              const Systems*, int64_t, int64_t, const T*, T*>
-                : of.unit ? per_isa<SmallTriangle<T, false, true>, int64_t, int64_t, const Systems*,
-                                    int64_t, int64_t, const T*, T*>
-                          : per_isa<SmallTriangle<T, false, false>, int64_t, int64_t,
-                                    const Systems*, int64_t, int64_t, const T*, T*>;
-            return run(begin, end, &s, n, k, a, x);
+            auto run = [&]<bool Upper, bool Unit>() {
+                small::run<SmallTriangle<T, Upper, Unit>, T>(begin, end, &s, n, k, a, x);
+            };
+            if (of.upper && of.unit) run.template operator()<true, true>();
+            else if (of.upper) run.template operator()<true, false>();
+            else if (of.unit) run.template operator()<false, true>();
+            else run.template operator()<false, false>();
+            return;
         }
         for (int64_t b = begin; b < end; ++b)  // Xᵀ Aᵀ = Bᵀ
             batch::solve_right(of.upper ? 'L' : 'U', 'N', of.unit ? 'U' : 'N', k, n,
@@ -127,8 +124,10 @@ void cholesky_solve(Systems s, int64_t n, int64_t k, bool upper, const T* factor
     if (n * k == 0) return;
     batch::for_each(s.count, n * n * k * 2, [&](int64_t begin, int64_t end) {
         if (n <= kSmall)
-            return upper ? per_isa<SmallCholeskySolve<T, true>>(begin, end, &s, n, k, factor, x)
-                         : per_isa<SmallCholeskySolve<T, false>>(begin, end, &s, n, k, factor, x);
+            return upper
+                       ? small::run<SmallCholeskySolve<T, true>, T>(begin, end, &s, n, k, factor, x)
+                       : small::run<SmallCholeskySolve<T, false>, T>(begin, end, &s, n, k, factor,
+                                                                     x);
         const char triangle = upper ? 'L' : 'U';
         for (int64_t b = begin; b < end; ++b) {
             const T* of = factor + s.matrix(b) * n * n;

@@ -12,9 +12,17 @@
 
 namespace weft::kernels::small {
 
-/// Calls body(n) with a constant up to 4.
-template <class Body>
+/// Runs Body for this processor; for complex numbers as it is, which keeps the library small.
+template <class Body, class T, class... Args>
+void run(Args... args) {
+    if constexpr (lapack::is_complex<T>) Body::run(args...);
+    else per_isa<Body>(args...);
+}
+
+/// Calls body(n) with a constant up to 4, of reals.
+template <class T, class Body>
 WEFT_INLINE void with_size(int64_t n, const Body& body) {
+    if constexpr (lapack::is_complex<T>) return body(n);
     switch (n) {
         case 1:
             return body(std::integral_constant<int64_t, 1>());
