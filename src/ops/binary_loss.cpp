@@ -98,6 +98,7 @@ bool weighted_rows(const BatchCall& c, BatchForm& form, const char* segments) {
 
 /// Logarithms are kept above -100, so that a wrong certainty costs 100 and not infinity.
 struct Bce {
+    static constexpr int one_loop = 32;
     template <class T>
     WEFT_INLINE T operator()(T x, T t) const {
         T yes = math::log(x), no = math::log1p(-x), least = T(-100);
@@ -112,6 +113,7 @@ struct Bce {
 };
 constexpr double kLeastVariance = 1e-12;
 struct BceSlope {
+    static constexpr int one_loop = 32;
     template <class T>
     WEFT_INLINE T operator()(T x, T t) const {
         T variance = (T{1} - x) * x, least = static_cast<T>(kLeastVariance);
@@ -232,6 +234,7 @@ void register_bce(Table& t) {
 
 /// (1 - t) x + (1 + (p - 1) t) softplus(-x), with p the weight of positives.
 struct Logits {
+    static constexpr int one_loop = 32;
     template <class T>
     WEFT_INLINE T operator()(T x, T t) const {
         return x * ((x > T{0} ? T{1} : T{0}) - t) + math::log1p(math::exp(-math::abs(x)));
@@ -247,6 +250,7 @@ struct Logits {
     }
 };
 struct LogitsSlope {
+    static constexpr int one_loop = 32;
     template <class T>
     WEFT_INLINE T operator()(T x, T t) const {
         return math::sigmoid(x) - t;

@@ -64,6 +64,7 @@ struct Mse {
     static Tensor curved(const Tensor&, const Tensor& w, double) { return w * 2.0; }
 };
 struct SmoothL1 {
+    static constexpr int one_loop = 64;
     double beta;
     static SmoothL1 from(const Value* attrs) { return {attrs[1].as_double()}; }
     template <class T>
@@ -81,6 +82,7 @@ struct SmoothL1 {
     }
 };
 struct Huber {
+    static constexpr int one_loop = 64;
     double delta;
     static Huber from(const Value* attrs) { return {attrs[1].as_double()}; }
     template <class T>
@@ -100,6 +102,7 @@ struct Huber {
 
 template <class L>
 struct ValueOf {
+    static constexpr int one_loop = one_loop_of<L>;
     L loss;
     template <class T>
     WEFT_INLINE T operator()(T x, T t) const {
@@ -108,6 +111,7 @@ struct ValueOf {
 };
 template <class L>
 struct SlopeOf {
+    static constexpr int one_loop = one_loop_of<L>;
     L loss;
     template <class T>
     WEFT_INLINE T operator()(T x, T t) const {

@@ -65,8 +65,15 @@ void run_forward(Call& c, const F& f, const Tensor* in, DimSpan shape) {
     *out.data<T>() = static_cast<T>(total);
 }
 
+/// How a functor around another is compiled: as that is (kernels/map.h).
+template <class F>
+constexpr int one_loop_of = 0;
+template <kernels::detail::OneLoop F>
+constexpr int one_loop_of<F> = F::one_loop;
+
 template <class F>
 struct TimesGrad {
+    static constexpr int one_loop = one_loop_of<F>;
     F f;
     template <class T, class... Rest>
     WEFT_INLINE T operator()(T g, Rest... rest) const {
@@ -75,6 +82,7 @@ struct TimesGrad {
 };
 template <class F, class S>
 struct Scaled {
+    static constexpr int one_loop = one_loop_of<F>;
     F f;
     S scale;
     template <class T, class... Rest>
