@@ -336,8 +336,9 @@ def named_results(a):
 
 
 PROGRAMS = [
-    named_results, characters, frozen_again, after_init, equal_rows, found_rows, found_beside_deques, equal_fields,
-    frozen_set, slots, texts, f_strings, keys, added_to, reflected, converted, dynamic, no_such,
+    named_results, characters, frozen_again, after_init, equal_rows, found_rows,
+    found_beside_deques, equal_fields, frozen_set, slots, texts, f_strings,
+    keys, added_to, reflected, converted, dynamic, no_such,
     of_class, shown, held, without_setter, in_order, unlike, contained, unpacked, fields,
 ]  # fmt: skip
 
