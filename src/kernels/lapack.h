@@ -21,14 +21,12 @@ namespace weft::kernels::lapack {
     X(Getri, "getri", "getri")                                                                     \
     X(Getrs, "getrs", "getrs")                                                                     \
     X(Potrf, "potrf", "potrf")                                                                     \
-    X(Potri, "potri", "potri")                                                                     \
     X(Sytrf, "sytrf", "sytrf")                                                                     \
     X(Sytrs, "sytrs", "sytrs")                                                                     \
     X(Hetrf, "sytrf", "hetrf")                                                                     \
     X(Hetrs, "sytrs", "hetrs")                                                                     \
     X(Geqrf, "geqrf", "geqrf")                                                                     \
     X(Orgqr, "orgqr", "ungqr")                                                                     \
-    X(Ormqr, "ormqr", "unmqr")                                                                     \
     X(Syevd, "syevd", "heevd")                                                                     \
     X(Gesdd, "gesdd", "gesdd")                                                                     \
     X(Geev, "geev", "geev")                                                                        \
