@@ -16,13 +16,14 @@ BIN := $(VENV)/bin
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
 .PHONY: env build demo test libweft fuzz fuzz-compiled fuzz-autodiff fuzz-shapes fuzz-files fuzz-saved bench bench-calls bench-choice sanitize \
-  sanitize-libweft lint types array-api tidy format pythons packages ray package check-all clean
+  sanitize-libweft lint types array-api tidy format pythons packages ray docs package check-all clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
 TORCH_DONE := $(VENV)/.weft-torch-$(TORCH)
 PEERS_DONE := $(VENV)/.weft-peers
 RAY := build/ray
+DOCS := build/docs-env
 PACKAGES := build/packages
 
 ## env: the environment; PARITY=1 adds PyTorch, the peer of the parity tests and of the bench
@@ -88,9 +89,9 @@ fuzz-files: build
 fuzz-saved: build
 	$(BIN)/python tests/export/fuzz_saved.py --programs $(or $(SAVED),5000) --seed $(SEED)
 
-## bench: weft beside PyTorch; PEERS=1 adds torch.compile, JAX and onnxruntime, with compilers' minutes
+## bench: weft beside PyTorch, also into docs/measured.md; PEERS=1 adds torch.compile, JAX and onnxruntime, with compilers' minutes
 bench: build $(TORCH_DONE) $(if $(PEERS),$(PEERS_DONE))
-	$(if $(PEERS),WEFT_BENCH_PEERS=1) $(BIN)/python bench/run.py
+	$(if $(PEERS),WEFT_BENCH_PEERS=1) $(BIN)/python bench/run.py --page docs/measured.md
 
 ## bench-calls: single calls of every family beside PyTorch; CALLS="conv" those that contain the text
 bench-calls: build $(TORCH_DONE)
@@ -189,19 +190,31 @@ packages: build $(TORCH_DONE) $(PACKAGES)/.weft-packages
 	  $(PACKAGES)/bin/python -m pytest -q -c /dev/null --rootdir . --confcutdir tests/packages \
 	  tests/packages
 
+# An environment in folder $(1): what weft needs, its extras $(2) and the packages $(3); and this source tree.
+define environment
+test -x $(1)/bin/python || $(PYTHON) -m venv $(1)
+$(1)/bin/python -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
+  extras = [need for name in "$(2)".split() for need in p["optional-dependencies"][name]]; \
+  print(*p["dependencies"], *extras, *"$(3)".split(), sep="\n")' \
+  > $(1)/requirements.txt
+$(1)/bin/python -m pip install --quiet --disable-pip-version-check -r $(1)/requirements.txt
+echo "$(CURDIR)" > "$$($(1)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/weft.pth"
+touch $@
+endef
+
 ## ray: workers that Ray places, on a cluster of two nodes on this machine, from an environment of theirs
 $(RAY)/.weft-ray: pyproject.toml
-	test -x $(RAY)/bin/python || $(PYTHON) -m venv $(RAY)
-	$(RAY)/bin/python -c 'import tomllib; \
-	  p = tomllib.load(open("pyproject.toml", "rb"))["project"]; \
-	  print(*p["dependencies"], *p["optional-dependencies"]["ray"], "pytest", "hypothesis", sep="\n")' \
-	  > $(RAY)/requirements.txt
-	$(RAY)/bin/python -m pip install --quiet --disable-pip-version-check -r $(RAY)/requirements.txt
-	echo "$(CURDIR)" > "$$($(RAY)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/weft.pth"
-	touch $@
+	$(call environment,$(RAY),ray,pytest hypothesis)
 
 ray: build $(RAY)/.weft-ray
 	WEFT_REQUIRE_RAY=1 $(RAY)/bin/python -m pytest -q tests/distributed/test_ray.py
+
+## docs: the site, in build/site: build/site/index.html in a browser, without a network; warnings are errors
+$(DOCS)/.weft-docs: pyproject.toml
+	$(call environment,$(DOCS),docs onnx vision tensorboard)
+
+docs: build $(DOCS)/.weft-docs
+	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
 ## package: what pip would install, used from an environment of its own
 package:
@@ -215,7 +228,7 @@ package:
 
 ## check-all: what has to pass before an issue is closed
 check-all: lint types tidy test sanitize sanitize-libweft pythons fuzz fuzz-compiled fuzz-autodiff \
-  fuzz-shapes fuzz-files fuzz-saved packages ray package
+  fuzz-shapes fuzz-files fuzz-saved packages ray docs package
 
 ## format: the C++ sources as .clang-format says
 format: $(ENV_DONE)

@@ -257,16 +257,25 @@ def load(names):
     return libs
 
 
-def main(rows, description):
-    """The command line of every script: runs `rows` and prints their table."""
+def main(rows, description, page=None):
+    """The command line of every script: runs `rows` and prints their table.
+
+    `page(results, libs, only, busy)` is the text that `--page` writes."""
     parser = argparse.ArgumentParser(description=description)
-    parser.add_argument("--only", metavar="TEXT", help="rows whose name contains TEXT")
+    parser.add_argument(
+        "--only", metavar="TEXT", action="append", default=[],
+        help="rows whose name contains TEXT, or one of several such TEXTs",
+    )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="print JSON, seconds as numbers")
+    if page:
+        parser.add_argument(
+            "--page", metavar="FILE", help="write docs/measured.md, or another FILE"
+        )
     parser.add_argument(
         "--self-check", action="store_true", help="torch against itself: ratios must be about 1"
     )
     args = parser.parse_args()
-    cores = pin()
+    cores, busy = pin(), os.getloadavg()[0]
     libs = load(["torch", "torch:again"] if args.self_check else ["weft", "torch"])
     names = [*libs, "torch"][:2]
     if not args.json:
@@ -274,7 +283,7 @@ def main(rows, description):
         print(COLUMNS.format(title, *names, "ratio", "target", "").rstrip())
     results = []
     for row in rows:
-        if args.only and args.only not in row.name:
+        if args.only and not any(text in row.name for text in args.only):
             continue
         results.append(result(row, libs, cores))
         if not args.json and isinstance(row, Ways):
@@ -283,3 +292,6 @@ def main(rows, description):
             print_result(results[-1])
     if args.json:
         print(json.dumps(results, indent=2, ensure_ascii=False))
+    if page and args.page:
+        with open(args.page, "w", encoding="utf-8") as file:
+            file.write(page(results, libs, args.only, busy))

@@ -17,6 +17,7 @@ import matmul
 import memory
 import mlp
 import nested
+import page
 import pointwise
 import provenance
 import small_ops
@@ -34,4 +35,4 @@ SCRIPTS = [
 ]  # fmt: skip
 
 if __name__ == "__main__":
-    harness.main([row for script in SCRIPTS for row in script.ROWS], __doc__)
+    harness.main([row for script in SCRIPTS for row in script.ROWS], __doc__, page.text)

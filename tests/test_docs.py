@@ -71,16 +71,22 @@ def test_the_example_of_the_op_runs(record):
 @pytest.mark.parametrize("page", ["docs/seeing.md", "docs/finding-faults.md"])
 def test_the_examples_of_a_guide_run(page):
     """All of a guide is one session: what an example makes, the next ones use."""
-    root = pathlib.Path(__file__).parent.parent
     report: list[str] = []
     weft.manual_seed(0)
-    text = re.sub(r"^```.*$", "", (root / page).read_text(), flags=re.MULTILINE)
+    text = re.sub(r"^```.*$", "", (ROOT / page).read_text(), flags=re.MULTILINE)
     test = doctest.DocTestParser().get_doctest(text, {}, page, page, 0)
     assert len(test.examples) > 5
     doctest.DocTestRunner(verbose=False, optionflags=FLAGS).run(test, out=report.append)
     assert not report, "".join(report)
 
 
+ROOT = pathlib.Path(__file__).parent.parent
+# What a site that `make docs` builds runs too, with what is printed below each cell.
+CELLS = [
+    "docs/from-pytorch.md",
+    *(f"docs/cookbook/{p.name}" for p in (ROOT / "docs/cookbook").glob("[!i]*.md")),
+]
+BLOCK = re.compile(r'```python( exec="on" .*)?')
 PRINTED = re.compile(r"^ *print\(.*\)  +# (.*)$", flags=re.MULTILINE)
 
 
@@ -110,21 +116,22 @@ with_pictures = pytest.mark.skipif(
         pytest.param("docs/compile.md", marks=compiling),
         pytest.param("docs/onnx.md", marks=with_onnx),
         pytest.param("docs/vision.md", marks=with_pictures),
+        *CELLS,
     ],
 )
 def test_the_code_of_a_page_runs(page, tmp_path, capsys, monkeypatch):
     """Its blocks are one program, in a file, as compiling reads sources; what a `print` has
     behind it is printed."""
     lines, inside = [], False
-    for line in (pathlib.Path(__file__).parent.parent / page).read_text().splitlines():
-        inside = line == "```python" or (inside and line != "```")
+    for line in (ROOT / page).read_text().splitlines():
+        inside = bool(BLOCK.fullmatch(line)) or (inside and line != "```")
         lines.append(line if inside and not line.startswith("```") else "")
     (tmp_path / "page.py").write_text("\n".join(lines))
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(tmp_path / "page.py"))
     rest = capsys.readouterr().out
     expected = PRINTED.findall("\n".join(lines))
-    assert len(expected) > 1
+    assert len(expected) > 1 or (page in CELLS and "assert " in "\n".join(lines) and rest)
     for text in expected:
         parts = [re.escape(part.strip()) for part in text.split("...")]
         found = re.search("(?s:.*?)".join(parts), rest)
@@ -136,14 +143,23 @@ PAGES = ("DESIGN.md", "CONTRIBUTING.md", "README.md")
 NAMED = re.compile(r"(?<![\w/])[\w*./-]*\w\.(?:py|cpp|h|md|pyi|toml)\b")
 
 
+def test_the_navigation_names_every_page():
+    """Of docs/; `mkdocs build --strict` finds what it names and is not there."""
+    named = re.findall(r"^ +- ([\w/.-]+\.md)\b", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert len(named) == len(set(named))
+    there = {p.relative_to(ROOT / "docs").as_posix() for p in (ROOT / "docs").rglob("*.md")}
+    assert there <= set(named), there - set(named)
+    others = set(named) - there
+    assert others == {"index.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE.md"}
+
+
 @pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_are_there(page):
-    root = pathlib.Path(__file__).parent.parent
     known = {p.name for folder in ("src", "weft", "tests", "bench", "examples", "tools", "docs")
-             for p in (root / folder).rglob("*.*")}  # fmt: skip
-    named = set(NAMED.findall((root / page).read_text()))
+             for p in (ROOT / folder).rglob("*.*")}  # fmt: skip
+    named = set(NAMED.findall((ROOT / page).read_text()))
     assert named
     for name in sorted(named):
-        below = any(root.glob(name)) or any((root / "src").glob(name))
+        below = any(ROOT.glob(name)) or any((ROOT / "src").glob(name))
         alone = "/" not in name and any(fnmatch.fnmatch(k, name) for k in known)
         assert below or alone, f"{page} names {name}"
