@@ -14,6 +14,7 @@ from typing import Any
 from make_stubs import HOMES, namespace, public_names
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).resolve().parent.parent
 ROOT_PAGES = ("README.md", "DESIGN.md", "CONTRIBUTING.md", "CHANGELOG.md", "LICENSE")
@@ -52,7 +53,10 @@ def fenced(language: str, lines: list[str]) -> list[str]:
 def escaped(text: str) -> str:
     """Plain text as Markdown: only what is within backticks is markup."""
     parts = re.split(r"(`[^`\n]*`)", text)
-    return "".join(p if p[:1] == "`" else re.sub(r"([*_<>\[\]#|\\])", r"\\\1", p) for p in parts)
+    special = re.compile(r"[*_<>\[\]#|\\&]")
+    return "".join(
+        p if p[:1] == "`" else special.sub(lambda m: f"&#{ord(m[0])};", p) for p in parts
+    )
 
 
 SCHEMA = re.compile(r"[\w.]+\(.*\)( -> .*)?")
@@ -66,7 +70,7 @@ def markdown(doc: str) -> list[str]:
     for part in re.split(r"\n\s*\n", doc.strip("\n")):
         part_lines = part.split("\n")
         if SCHEMA.fullmatch(part_lines[0]):
-            lines += fenced("python", [part_lines.pop(0)])
+            lines += fenced("{ .python .signature }", [part_lines.pop(0)])
         while part_lines:
             line = part_lines.pop(0)
             item = ITEM.fullmatch(line)
@@ -93,7 +97,7 @@ def entry(home: str, name: str, thing: Any, level: int = 2) -> list[str]:
     if not (callable(thing) or inspect.isdatadescriptor(thing)):
         return [*lines, f"`{thing!r}`, of class `{type(thing).__name__}`.", ""]
     called = signature(full, thing)
-    lines += fenced("python", [called]) if called else []
+    lines += fenced("{ .python .signature }", [called]) if called else []
     lines += markdown(inspect.getdoc(thing) or "")
     if full.removeprefix("weft.") in HOMES:
         return [*lines, f"Its methods: [{full}]({full}.md).", ""]
@@ -136,9 +140,18 @@ def keep_source(event: str, args: tuple[Any, ...]) -> None:
         linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
 
 
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Fences whose words are for the tests, as `python no-run`, in words that the site knows."""
+    if page.file.src_uri in ("names.md", "ops.md"):  # the API's pages have the same names
+        page.meta["search"] = {"exclude": True}
+    markdown = re.sub(r"^```python [\w-]+$", "```python", markdown, flags=re.MULTILINE)
+    return re.sub(r"^```python\n(?=>>>)", "```pycon\n", markdown, flags=re.MULTILINE)
+
+
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    worker = "assets/javascripts/iframe-worker.js"
-    files.append(File.generated(config, worker, abs_src_path=str(ROOT / "tools/iframe-worker.js")))
+    for name in ("iframe-worker.js", "site.css"):
+        source = str(ROOT / "tools" / name)
+        files.append(File.generated(config, f"assets/{name}", abs_src_path=source))
     LISTED.clear()
     for name in ROOT_PAGES:
         uri = {"README.md": "index.md", "LICENSE": "LICENSE.md"}.get(name, name)
