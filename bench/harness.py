@@ -13,6 +13,7 @@ import gc
 import importlib
 import json
 import os
+import re
 import statistics
 import sys
 import time
@@ -263,9 +264,8 @@ def main(rows, description, page=None):
     `page(results, libs, only, busy)` is the text that `--page` writes."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument(
-        "--only", metavar="TEXT", action="append", default=[],
-        help="rows whose name contains TEXT, or one of several such TEXTs",
-    )  # fmt: skip
+        "--only", metavar="RE", help="rows whose name has a match, as GRU or MLP|^GPT"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON, seconds as numbers")
     if page:
         parser.add_argument(
@@ -283,7 +283,7 @@ def main(rows, description, page=None):
         print(COLUMNS.format(title, *names, "ratio", "target", "").rstrip())
     results = []
     for row in rows:
-        if args.only and not any(text in row.name for text in args.only):
+        if args.only and not re.search(args.only, row.name):
             continue
         results.append(result(row, libs, cores))
         if not args.json and isinstance(row, Ways):

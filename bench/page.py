@@ -43,8 +43,7 @@ def ways_row(found, ways):
 def text(results, libs, only, busy):
     """The page in Markdown; `busy` is what the machine had to do besides as the run began."""
     versions = ", ".join(f"{name} {lib.__version__}" for name, lib in libs.items())
-    texts = ", ".join(f"`{text}`" for text in only)
-    part = f"Only the rows whose names contain one of these were run: {texts}. " if only else ""
+    part = f"Only the rows whose names match this were run: `{only}`.\n" if only else ""
     cores = os.cpu_count()
     parts = [
         "# Measured",
@@ -53,7 +52,7 @@ def text(results, libs, only, busy):
         "the row says otherwise. The ratio is PyTorch's time over weft's: above 1 weft is the\n"
         "faster one. Times differ between machines, ratios much less.",
         f"{processor()}, {cores} cores; {platform.system()}, Python {platform.python_version()}; "
-        f"{versions}.\n{part}Load of the machine as the run began, without it: {busy:.1f} of "
+        f"{versions}.\n\n{part}Load of the machine as the run began, without it: {busy:.1f} of "
         f"{cores} cores{OTHERS if busy > 0.5 else ''}.",
     ]
     plain = [plain_row(r) for r in results if "ways" not in r]
