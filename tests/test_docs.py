@@ -15,6 +15,7 @@ import pytest
 
 import weft
 
+ROOT = pathlib.Path(__file__).parent.parent
 # Packages that the examples of modules need.
 NEEDED = {"onnx": "onnx", "utils.tensorboard": "tensorboard", "vision": "PIL"}
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
@@ -80,12 +81,9 @@ def test_the_examples_of_a_guide_run(page):
     assert not report, "".join(report)
 
 
-ROOT = pathlib.Path(__file__).parent.parent
 # What a site that `make docs` builds runs too, with what is printed below each cell.
-CELLS = [
-    "docs/from-pytorch.md",
-    *(f"docs/cookbook/{p.name}" for p in (ROOT / "docs/cookbook").glob("[!i]*.md")),
-]
+RECIPES = sorted(p.name for p in (ROOT / "docs/cookbook").glob("*.md") if p.name != "index.md")
+CELLS = ["docs/from-pytorch.md", *(f"docs/cookbook/{name}" for name in RECIPES)]
 BLOCK = re.compile(r'```python( exec="on" .*)?')
 PRINTED = re.compile(r"^ *print\(.*\)  +# (.*)$", flags=re.MULTILINE)
 
