@@ -189,7 +189,11 @@ void determinant_kernel(Call& c) {
     });
 }
 
-Tensor det_gradient(const Grad& g) { return each(g.grad()) * conj(cofactors(g.in(0))); }
+Tensor det_gradient(const Grad& g) {
+    const Tensor A = g.in(0);
+    if (A.size(A.ndim() - 1) == 1) return each(g.grad());  // linear: nothing of A is in it
+    return each(g.grad()) * conj(cofactors(A));
+}
 
 /// Of a singular matrix from the products of all singular values but one.
 Tensor singular_cofactors(const Tensor& A) {
