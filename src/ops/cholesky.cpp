@@ -91,6 +91,7 @@ void register_cholesky(Table& table) {
     table
         .add("linalg_cholesky_ex(Tensor self, *, bool upper=False, bool check_errors=False) -> "
              "(Tensor L, Tensor info)")
+        .no_onnx("no factors of matrices")
         .doc("The Cholesky factor, and for each matrix the order of the minor that fails.\n"
              "LinAlgError for such a one with `check_errors`.")
         .shape(cholesky_shape)
@@ -103,6 +104,7 @@ void register_cholesky(Table& table) {
         .constant_output(1)
         .grad(0, save_out(0), cholesky_gradient);
     table.add("_cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor")
+        .no_onnx("no systems of equations")
         .doc("The X with A X = self for the A whose Cholesky factor is input2.")
         .shape(solve_shape)
         .kernel(solve_kernel)

@@ -80,6 +80,7 @@ void register_ldl(Table& table) {
     table
         .add("linalg_ldl_factor_ex(Tensor self, *, bool hermitian=False) -> (Tensor LD, Tensor "
              "pivots, Tensor info)")
+        .no_onnx("no factors of matrices")
         .doc("The factors of a symmetric A = L D Lᵀ.")
         .shape(factor_shape)
         .kernel(factor_kernel)
@@ -93,6 +94,7 @@ void register_ldl(Table& table) {
     table
         .add("linalg_ldl_solve(Tensor LD, Tensor pivots, Tensor B, *, bool hermitian=False) -> "
              "Tensor")
+        .no_onnx("no systems of equations")
         .doc("The X with A X = B for those factors of A.")
         .shape(solve_shape)
         .kernel(solve_kernel)

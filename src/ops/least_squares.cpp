@@ -125,6 +125,7 @@ void register_least_squares(Table& table) {
     using namespace ops;
     table
         .add("linalg_pinv(Tensor A, *, float rtol, float atol=0.0, bool hermitian=False) -> Tensor")
+        .no_onnx("no inverse of a matrix")
         .doc("The pseudo-inverse.")
         .shape(pinv_shape)
         .kernel(pinv_kernel)
@@ -138,6 +139,7 @@ void register_least_squares(Table& table) {
     table
         .add("_linalg_lstsq(Tensor A, Tensor B, float rcond, str driver) -> (Tensor solution, "
              "Tensor rank, Tensor singular_values)")
+        .no_onnx("no systems of equations")
         .doc("The X that makes A X - B least, A's rank, and its singular values.")
         .shape(lstsq_shape)
         .kernel(lstsq_kernel)

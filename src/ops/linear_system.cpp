@@ -136,6 +136,7 @@ bool solve_rows(const BatchCall& c, BatchForm& form) {
 
 void register_solutions(Table& t) {
     t.add("linalg_inv_ex(Tensor A, *, bool check_errors=False) -> (Tensor inverse, Tensor info)")
+        .no_onnx("no inverse of a matrix")
         .doc("The inverse, nan where there is none, and for each matrix where it is singular.\n"
              "LinAlgError for a singular one with `check_errors`.")
         .shape(inv_shape)
@@ -150,6 +151,7 @@ void register_solutions(Table& t) {
         .samples({"f(T(3, 3))", "f(T(2, 2, 2))", "f(T(0, 3, 3))", "f(T(3, 3).mT)"});
     t.add("linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> "
           "(Tensor result, Tensor info)")
+        .no_onnx("no systems of equations")
         .doc("The X with A X = B (X A = B if not `left`), nan where A is singular, and for each A\n"
              "where it is. LinAlgError for a singular one with `check_errors`.")
         .shape(solve_shape)
@@ -267,6 +269,7 @@ void register_determinants(Table& t) {
         .onnx("Det(A)")
         .samples({"f(T(3, 3))", "f(T(2, 2, 2))", "f(T(1, 1))", "f(T(3, 3).mT)"});
     t.add("_linalg_cofactors(Tensor A) -> Tensor")
+        .no_onnx("no factors of matrices")
         .doc("The transpose of the adjugate: the derivative of the determinant.")
         .shape([](Call& c) {
             expect_matrix("linalg.det", c.in[0], true);

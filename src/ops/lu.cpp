@@ -175,6 +175,7 @@ void register_lu(Table& table) {
     table
         .add("linalg_lu_factor_ex(Tensor A, *, bool check_errors=False, str? who=None) -> (Tensor "
              "LU, Tensor pivots, Tensor info)")
+        .no_onnx("no factors of matrices")
         .doc("The factors of A = P L U in one matrix, the row swaps, and the first zero pivot or "
              "0.\nRuntimeError for a zero pivot with `check_errors`, in the name of `who`.")
         .shape(factor_shape)
@@ -188,6 +189,7 @@ void register_lu(Table& table) {
         .grad(0, save_out(0) | save_out(1), factor_gradient)
         .samples({"f(T(3, 3))", "f(T(2, 3, 4))", "f(T(4, 2))"});
     table.add("_linalg_permutation(Tensor pivots, int rows, dtype dtype) -> Tensor")
+        .no_onnx("no factors of matrices")
         .doc("P [rows, rows] of A = P L U, of the row swaps that LAPACK names.")
         .shape([](Call& c) {
             const Tensor& pivots = c.in[0];
@@ -206,6 +208,7 @@ void register_lu(Table& table) {
     table
         .add("linalg_lu_solve(Tensor LU, Tensor pivots, Tensor B, *, bool left=True, bool "
              "adjoint=False) -> Tensor")
+        .no_onnx("no systems of equations")
         .doc("The X with A X = B for the factors of A; of Aᴴ with `adjoint`; X A = B if not "
              "`left`.")
         .shape(solve_shape)

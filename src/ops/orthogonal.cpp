@@ -147,6 +147,7 @@ void product_gradient(Grad& g) {
 void register_orthogonal(Table& table) {
     using namespace ops;
     table.add("linalg_qr(Tensor A, str mode=\"reduced\") -> (Tensor Q, Tensor R)")
+        .no_onnx("no factors of matrices")
         .doc("The QR decomposition: orthonormal columns and an upper triangle.")
         .shape(qr_shape)
         .kernel(qr_kernel)
@@ -158,6 +159,7 @@ void register_orthogonal(Table& table) {
         .grad(0, save_out(0) | save_out(1), qr_gradient)
         .samples({"f(T(3, 3))", "f(T(4, 2))", "f(T(2, 3, 3))", "f(T(2, 3))"});
     table.add("_linalg_geqrf(Tensor self) -> (Tensor a, Tensor tau)")
+        .no_onnx("no factors of matrices")
         .doc("R above the vectors of Householder's reflections, and their factors.")
         .shape([](Call& c) {
             const Tensor& A = c.in[0];
@@ -178,6 +180,7 @@ void register_orthogonal(Table& table) {
               })
         .node_name("GeqrfBackward0");
     table.add("linalg_householder_product(Tensor A, Tensor tau) -> Tensor")
+        .no_onnx("no factors of matrices")
         .doc("The first columns of the product of Householder's reflections.")
         .shape(product_shape)
         .kernel(product_kernel)

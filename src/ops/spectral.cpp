@@ -230,6 +230,7 @@ void phase_kernel(Call& c) {
 void register_eigenvalues(Table& t) {
     t.add("linalg_eigh(Tensor A, str UPLO=\"L\", *, bool compute_v=True) -> (Tensor eigenvalues, "
           "Tensor eigenvectors)")
+        .no_onnx("no eigenvalues")
         .doc("Eigenvalues, ascending, and, with `compute_v`, eigenvectors of symmetric matrices.")
         .shape(eigh_shape)
         .kernel(eigh_kernel)
@@ -241,6 +242,7 @@ void register_eigenvalues(Table& t) {
         .grad(0, save_out(0) | save_out(1), eigh_gradient);
     t.add("linalg_eig(Tensor self, *, bool compute_v=True) -> (Tensor eigenvalues, Tensor "
           "eigenvectors)")
+        .no_onnx("no eigenvalues")
         .doc("Eigenvalues and, with `compute_v`, eigenvectors, complex.")
         .shape(eig_shape)
         .kernel(eig_kernel)
@@ -251,6 +253,7 @@ void register_eigenvalues(Table& t) {
         .in_packages()
         .grad(0, save_out(0) | save_out(1), eig_gradient);
     t.add("_linalg_phase_free(Tensor self, str who) -> Tensor")
+        .no_onnx("no eigenvalues")
         .doc("A copy of self. RuntimeError where its diagonal is not real: a loss saw phases.")
         .shape([](Call& c) {
             expect_matrix(c.attr(0).as_text(), c.in[0], true);
@@ -273,6 +276,7 @@ void register_spectral(Table& table) {
     table
         .add("linalg_svd(Tensor A, bool full_matrices=True, *, bool compute_uv=True) -> (Tensor U, "
              "Tensor S, Tensor Vh)")
+        .no_onnx("no singular values")
         .doc("Singular values, descending, and, with `compute_uv`, singular vectors.")
         .shape(svd_shape)
         .kernel(svd_kernel)

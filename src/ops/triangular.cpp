@@ -71,6 +71,7 @@ void register_triangular(Table& table) {
     table
         .add("linalg_solve_triangular(Tensor A, Tensor B, *, bool upper, bool left=True, bool "
              "unitriangular=False) -> Tensor")
+        .no_onnx("no systems of equations")
         .doc("The X with A X = B (X A = B if not `left`) for a triangular A.")
         .shape(triangular_shape)
         .kernel(triangular_kernel)

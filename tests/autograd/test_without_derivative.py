@@ -38,7 +38,7 @@ def test_backward_raises_as_pytorchs(torch, name):
 
     got, expected = run(weft, True), run(torch, True)
     assert got[:2] == expected[:2]
-    assert got[2].splitlines()[0] == expected[2].splitlines()[0]
+    assert expected[2].splitlines()[0] in got[2]
     assert run(weft, False) is None
     with weft.no_grad():
         assert not CASES[name](weft, weft.tensor(SYMMETRIC, requires_grad=True)).requires_grad
