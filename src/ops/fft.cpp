@@ -176,10 +176,12 @@ Tensor c2r_gradient(const Grad& g) {
     Dims ones(shape.size());
     for (int64_t& n : ones) n = 1;
     ones[last] = half;
-    Tensor factor = Tensor::empty(grad.dtype(), ones);
-    of_both_precisions(grad.dtype(), [&]<class T>() {
-        for (int64_t k = 0; k < half; ++k) factor.data<T>()[k] = k >= 1 && k <= twice ? T(2) : T(1);
-    });
+    Tensor factor = zeros(ones, grad.dtype());
+    if (!factor.has(kMeta))
+        of_both_precisions(grad.dtype(), [&]<class T>() {
+            for (int64_t k = 0; k < half; ++k)
+                factor.data<T>()[k] = k >= 1 && k <= twice ? T(2) : T(1);
+        });
     return r2c(grad, g.attr(0), g.attr(1), true) * factor;
 }
 
