@@ -33,6 +33,9 @@ PyTypeObject* named_type(const Op& op) {
     PyTypeObject* type = PyStructSequence_NewType(desc);
     checked(type);
     type->tp_repr = named_repr;
+    // where pickles find it: weft's, under `weft run` too
+    checked(PyObject_SetAttrString(reinterpret_cast<PyObject*>(type), "__module__",
+                                   py_str("weft.return_types").get()));
     return it->second = type;
 }
 

@@ -22,7 +22,8 @@ from weft.compiler.errors import Unsupported
 # Reasons for which a call is refused, as the error has them, with a pattern of the calls.
 REFUSED = {
     # arrays of NumPy
-    "memoryview": r"numpy\(|geqrf|orgqr|ormqr|householder|\blu\(|lu_unpack|lu_solve|ldl_solve",
+    "memoryview": r"numpy\(|ormqr",
+    "with * or ** of what only a run knows": r"\*t\.(geqrf|linalg\.(lu|ldl)_factor)",
     "_become_view": r"(as_strided|squeeze|unsqueeze|transpose|t|swap\w+|detach)_\(",
     "_resize": r"resize_",
     "_set": r"set_\(",
@@ -168,5 +169,5 @@ def test_calls_that_are_saved_give_what_python_gives(programs, first):
 
 def test_ops_of_libraries_are_found_by_their_records():
     names = [r["name"] for r in _library_ops.records() if "call" in r]
-    assert len(names) > 40 and all(map(_library_ops.op_named, names))
+    assert len(names) > 30 and all(map(_library_ops.op_named, names))
     assert _library_ops.op_named("relu") is None

@@ -2,8 +2,9 @@
 
 `before_move/` was written once, by the package as it was: names.txt has the path of every class and
 function that could be pickled then (less weft._checkpoint.dtypes.name_of and
-weft.optim.optimizer.runs_plain, helpers that are gone and that no object holds), objects.pkl and
-the .pt files have objects.
+weft.optim.optimizer.runs_plain, helpers that are gone and that no object holds, and the results of
+weft.linalg's functions, which are weft.return_types' since), objects.pkl and the .pt files have
+objects.
 """
 
 import pickle

@@ -433,9 +433,9 @@ class Builder:
 def initializer(tensor: weft.Tensor, name: str) -> Any:
     """A tensor with its numbers, as a file has it."""
     plain = tensor.detach()
+    elem = ELEM[plain.dtype]  # raises for what ONNX has no dtype of
     if plain.dtype == weft.bfloat16:
         content = plain.contiguous().view(weft.int16).numpy().tobytes()
-        elem = ELEM[plain.dtype]
         return onnx_package().helper.make_tensor(name, elem, list(plain.shape), content, raw=True)
     array: Any = np.ascontiguousarray(plain.numpy()).reshape(tuple(plain.shape))
     return onnx_package().numpy_helper.from_array(array, name)
