@@ -42,6 +42,22 @@ PyTensor* new_wrapper() {
     return t;
 }
 
+/// Whether a subclass has `__slots__`.
+bool has_slots(PyObject* self) { return Py_TYPE(self)->tp_basicsize != tensor_type.tp_basicsize; }
+
+/// Slots are cleared before tensor_dealloc is come to, or by the collector, which does not see the core's references. So
+/// the core takes the wrapper over here, which both call before.
+void tensor_finalize(PyObject* self) {
+    TensorImpl* impl = as_wrapper(self)->impl;
+    if (!has_slots(self) || !impl || impl->refs <= 1 || impl->flags & kOwnsWrapper) return;
+    Py_INCREF(self);
+    impl->flags |= kOwnsWrapper;
+    --impl->refs;
+}
+/// CPython calls a finalizer once; an object that Python sees again may be taken over again. The mark is the lowest
+/// bit of the second word before it.
+void may_finalize_again(PyObject* self) { reinterpret_cast<uintptr_t*>(self)[-1] &= ~uintptr_t{1}; }
+
 void tensor_dealloc(PyObject* self) {
     PyTensor* t = as_wrapper(self);
     TensorImpl* impl = t->impl;
@@ -285,6 +301,7 @@ PyObject* wrap(Tensor t) {
         PyObject* o = as_object(static_cast<PyTensor*>(impl->wrapper));
         if (!(impl->flags & kOwnsWrapper)) return Py_NewRef(o);
         impl->flags &= static_cast<uint16_t>(~kOwnsWrapper);
+        if (has_slots(o)) may_finalize_again(o);
         ++impl->refs;
         return o;
     }
@@ -315,6 +332,7 @@ void init_tensor_type(PyObject* module) {
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC;
     t.tp_new = tensor_new;
     t.tp_dealloc = tensor_dealloc;
+    t.tp_finalize = tensor_finalize;
     t.tp_traverse = tensor_traverse;
     t.tp_clear = tensor_clear;
     t.tp_setattro = tensor_setattro;

@@ -230,3 +230,35 @@ def test_as_subclass(torch):
         with pytest.raises(TypeError):
             z.as_subclass(3)
         assert type(y + 1) is type(y[0]) is Named
+
+
+@pytest.mark.parametrize("how", ["the last reference goes", "the collector comes"])
+def test_slots_stay_while_the_graph_holds_a_tensor(how):
+    """They were gone when backward came to it: its class was all that was left."""
+
+    class Noted(weft.Tensor):
+        __slots__ = ["note", "ring"]
+
+    class Times(weft.autograd.Function):
+        @staticmethod
+        def forward(ctx, a, b):
+            ctx.save_for_backward(b)
+            return a * b.as_subclass(weft.Tensor)
+
+        @staticmethod
+        def backward(ctx, grad):
+            (b,) = ctx.saved_tensors
+            found.append(b.note)
+            return grad * b.as_subclass(weft.Tensor), None
+
+    found = []
+    x, b = weft.ones(3, requires_grad=True), weft.ones(3).as_subclass(Noted)
+    b.note = "kept"
+    if how == "the collector comes":
+        b.ring = [b]
+    y = Times.apply(x, b)
+    del b
+    for _ in range(3):
+        gc.collect()
+        y.sum().backward(retain_graph=True)
+    assert found == ["kept"] * 3
