@@ -1,4 +1,4 @@
-"""Linear algebra: `weft.linalg`. LAPACK by NumPy, gradients over weft's ops.
+"""Linear algebra: `weft.linalg`. Ops of the core over OpenBLAS's LAPACK, batched, with gradients.
 
 Matrices are the last two dimensions; those before are batches.
 
