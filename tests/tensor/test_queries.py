@@ -45,7 +45,6 @@ def asked(t, text):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("text", listed(ASKED))
 def test_the_answers_are_pytorchs(torch, text):
-    weft.use_deterministic_algorithms(False)  # whatever another test left
     assert repr(asked(weft, text)) == repr(asked(torch, text))
 
 
