@@ -49,8 +49,7 @@ int tensor_traverse(PyObject* self, visitproc visit, void* arg) {
 
 int tensor_clear(PyObject* self) {
     PyTensor* t = reinterpret_cast<PyTensor*>(self);
-    // The collector does not see the core's references: what it holds of a subclass keeps what makes it one. (Of others
-    // attributes go, which frees a tensor that has its own loss for an attribute.)
+    // The collector does not see the core's references: what it holds of a subclass keeps its attributes.
     if (t->impl && t->impl->refs > 1 && Py_TYPE(self) != &tensor_type) return 0;
     Py_CLEAR(t->dict);
     if (!t->impl || !t->impl->slot || t->impl->slot->kind != kMetaSlot) return 0;
