@@ -1,5 +1,9 @@
-"""The calls on tensors that `bench/calls.py` measures; of layers: `call_table_nn.py`."""
+"""The calls on tensors that `bench/calls.py` measures.
 
+Those of layers are in `call_table_nn.py`, of linear algebra and spectra in `call_table_linalg.py`.
+"""
+
+import call_table_linalg
 import call_table_nn
 from call_family import Family, lines
 
@@ -435,42 +439,6 @@ DRAWS = Family(
     lines("F.dropout(x)"),
 )
 
-SPECTRA = Family(
-    "fft",
-    "m, n = s; x = randn(m, n); c = torch.complex(x, randn(m, n)); w = torch.hann_window(n // 4)\n"
-    "h = torch.fft.rfft(x); v = randn(m * n)\n"
-    "sv = torch.stft(v, n // 4, window=w, return_complex=True)\n"
-    "o = randn(m, 3 * n // 4); p = randn(m, n - 3); d = c.to(torch.complex128)",
-    ((4, 16), (64, 1024)),
-    lines("""
-        torch.fft.fft(x)
-        torch.fft.fft(c)
-        torch.fft.fft(d)
-        torch.fft.ifft(c)
-        torch.fft.rfft(x)
-        torch.fft.irfft(h)
-        torch.fft.fft(o)
-        torch.fft.rfft(p)
-        torch.fft.fft(c, dim=0)
-        torch.fft.rfft(v)
-        torch.fft.fft2(x)
-        torch.fft.fft2(c)
-        torch.fft.ifft2(c)
-        torch.fft.rfft2(x)
-        torch.fft.fftn(c)
-        torch.fft.fftshift(x)
-        torch.stft(v, n // 4, window=w, return_complex=True)
-        torch.istft(sv, n // 4, window=w)
-        torch.hann_window(n)
-    """),
-    lines("""
-        torch.fft.rfft(x).abs()
-        torch.fft.fft2(x).abs()
-        torch.stft(v, n // 4, window=w, return_complex=True).abs()
-    """),
-)
-
-
 def of_dtype(name, given, more=""):
     """The main calls on operands of another dtype."""
     return Family(
@@ -569,39 +537,7 @@ DTYPES = (
     ),
 )
 
-LINALG = Family(
-    "linalg",
-    "n = s[0]; a = randn(n, n); p = a @ a.mT + n * torch.eye(n); b = randn(n, 3)\n"
-    "t = randn(4 * n, n); e = randn(8, n, n) + n * torch.eye(n); l = torch.linalg.cholesky(p)",
-    ((8,), (128,)),
-    lines("""
-        torch.linalg.inv(p)
-        torch.linalg.solve(p, b)
-        torch.linalg.det(p / n)
-        torch.linalg.slogdet(p)
-        torch.linalg.cholesky(p)
-        torch.linalg.qr(t)
-        torch.linalg.svdvals(t)
-        torch.linalg.svd(t, full_matrices=False)[1]
-        torch.linalg.eigvalsh(p)
-        torch.linalg.eigh(p)[0]
-        torch.linalg.eigvals(a).abs().sum()
-        torch.linalg.lstsq(t, t[:, :2])[0]
-        torch.linalg.solve_triangular(l, b, upper=False)
-        torch.linalg.lu_factor(p)[0]
-        torch.linalg.pinv(t)
-        torch.linalg.matrix_exp(a / n)
-        torch.linalg.inv(e)
-        torch.cholesky_solve(b, l)
-    """),
-    lines("""
-        torch.linalg.inv(p)
-        torch.linalg.solve(p, b)
-        torch.linalg.cholesky(p)
-    """),
-)
-
 FAMILIES = (
-    POINTWISE, COMPARISONS, COPIES, REDUCTIONS, ORDER, INDEXING, SHAPES, PRODUCTS, DRAWS, SPECTRA,
-    *DTYPES, *call_table_nn.FAMILIES, LINALG,
+    POINTWISE, COMPARISONS, COPIES, REDUCTIONS, ORDER, INDEXING, SHAPES, PRODUCTS, DRAWS,
+    *DTYPES, *call_table_nn.FAMILIES, *call_table_linalg.FAMILIES,
 )  # fmt: skip
