@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
 from alias_programs import program  # noqa: E402
+from drawn_programs import runs_that_agree  # noqa: E402
 from op_samples import CASES, Inputs, ours  # noqa: E402
 from test_onnx_models import agrees  # noqa: E402
 
@@ -34,24 +35,7 @@ def eager(f: Any, x: weft.Tensor) -> list[np.ndarray[Any, Any]] | None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_drawn_programs_are_refused_or_give_what_eager_gives(part: int, tmp_path: Path) -> None:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 4
-    ran = 0
-    for seed in SEEDS[part::4]:
-        f = program(seed, tmp_path)
-        if eager(f, INPUTS[0]) is None:
-            continue
-        try:
-            made = export(f, (INPUTS[0],), dynamic_shapes={"x": {0: "n"}})
-        except NotOnnx:
-            continue
-        session = onnxruntime.InferenceSession(made.model_proto.SerializeToString(), options)
-        for x in INPUTS:
-            if (expected := eager(f, x)) is not None:
-                ran += 1
-                for a, b in zip(session.run(None, {"x": x.numpy()}), expected, strict=True):
-                    np.testing.assert_allclose(a, b, 1e-4, 1e-4, err_msg=f"seed {seed}")
-    assert ran > 50
+    assert runs_that_agree(program, SEEDS[part::4], eager, INPUTS[0], INPUTS, tmp_path) > 50
 
 
 def either_of_two(x):

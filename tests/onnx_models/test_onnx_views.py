@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 pytest.importorskip("onnx")
-onnxruntime = pytest.importorskip("onnxruntime")
+pytest.importorskip("onnxruntime")
 
+from drawn_programs import runs_that_agree  # noqa: E402
 from test_onnx_models import agrees  # noqa: E402
 from view_programs import program  # noqa: E402
 
@@ -30,23 +31,9 @@ def eager(f: Any, x: weft.Tensor) -> list[np.ndarray[Any, Any]] | None:
 
 @pytest.mark.parametrize("part", range(4))
 def test_drawn_programs_are_refused_or_give_what_eager_gives(part: int, tmp_path: Path) -> None:
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = 1, 4
-    given, ran = INPUTS[2 * part], 0
-    for seed in range(part, 240, 4):
-        f = program(seed, tmp_path)
-        if eager(f, given) is None:
-            continue
-        try:
-            made = export(f, (given,), **FREE)
-        except NotOnnx:
-            continue
-        session = onnxruntime.InferenceSession(made.model_proto.SerializeToString(), options)
-        for x in INPUTS:
-            if (expected := eager(f, x)) is not None:
-                ran += 1
-                for a, b in zip(session.run(None, {"x": x.numpy()}), expected, strict=True):
-                    np.testing.assert_allclose(a, b, 1e-4, 1e-4, err_msg=f"seed {seed}")
+    ran = runs_that_agree(
+        program, range(part, 240, 4), eager, INPUTS[2 * part], INPUTS, tmp_path
+    )
     assert ran > 30
 
 
