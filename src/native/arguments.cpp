@@ -275,12 +275,13 @@ Thing called_by_arguments(const Ops& ops, const Given& given, Remembered* memory
     fail_arguments(ops, given);
 }
 
+[[noreturn]] void no_room() {
+    fail(ErrorKind::Runtime, "alloc", "room for the call's own tables", "no memory");
+}
+
 }  // namespace
 
 Thing call_ops(const Ops& ops, const Given& given, Remembered* memory) {
-    auto no_room = [] {
-        fail(ErrorKind::Runtime, "alloc", "room for the call's own tables", "no memory");
-    };
     try {
         return called_by_arguments(ops, given, memory);
     } catch (const std::bad_alloc&) {
@@ -288,7 +289,6 @@ Thing call_ops(const Ops& ops, const Given& given, Remembered* memory) {
     } catch (const std::length_error&) {
         no_room();
     }
-    __builtin_unreachable();
 }
 
 }  // namespace weft::native
