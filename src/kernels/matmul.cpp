@@ -94,10 +94,11 @@ constexpr int64_t few_columns = 16;
 /// Up to here OpenBLAS's call costs as much as the product: 8^3 takes 0.04 us against 0.05, 16^3
 /// 0.12 both.
 constexpr int64_t tiny_work = 1 << 12;
-/// Up to here OpenBLAS for AVX-512 has kernels that do not pack, and on an untransposed B they are
-/// up to 1.25 times faster than ours (64^3: 2.6 us against 3.3). Beyond, it packs and ours win:
+/// Up to here OpenBLAS for AVX-512 has kernels that do not pack, and on an untransposed B whose columns leave part of
+/// a panel empty they are faster than ours: (64, 64)x(64, 65) takes 5.0 us against 7.5. Otherwise 64^3 takes 4.8 by
+/// both, and a model of such sizes never loads OpenBLAS and its 2 MB. Beyond, it packs and ours win:
 /// (16, 128)x(128, 640) takes 17 us against 27.
-constexpr int64_t blas_unpacked_work = 1000000;
+constexpr int64_t blas_unpacked_work = 1000000, half_panel = 32;
 /// On AVX2: (16, 64)x(64, 64)^T 1.8 us against 2.7, 128^3 on par.
 constexpr int64_t own_work_avx2 = 1 << 20;
 /// The same with A transposed, whose strided reads cost ours the lead beyond the level-1 cache:
@@ -200,7 +201,8 @@ Way choose_way(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k) {
     const int64_t work = m * n * k;
     if (work <= tiny_work) return Way::Outer;
     if (cpu_level == CpuLevel::Avx512) {
-        if (!trans_b && work <= blas_unpacked_work && blas_ready()) return Way::Blas;
+        if (!trans_b && work <= blas_unpacked_work && n % half_panel && blas_ready())
+            return Way::Blas;
         if (trans_a && m >= packed_rows && n >= packed_columns) return Way::Packed;
         if (trans_b && !trans_a && m < panel_rows) return Way::Outer;
         if (n >= panel_columns || !blas_ready()) return Way::Panels;

@@ -39,8 +39,10 @@ constexpr int64_t short_depth = 128;
 /// Rows of C up to which reading an untransposed B as it lies costs less than a packed copy:
 /// (32, 512)x(512, 512) runs 1.2 times as fast, (256, 512)x(512, 512) as fast.
 constexpr int64_t in_place_rows = 128;
-constexpr int64_t panel_bytes = most_depth * 256;
+constexpr int64_t bytes_of_step = 256, panel_bytes = most_depth * bytes_of_step;
 static_assert(panel_bytes <= product_workspace_bytes);
+/// Panels of so few steps lie on the stack: a model of small products never asks for the workspace, a huge page.
+constexpr int64_t stack_depth = 128;
 
 // ---------------------------------------------------------------------------------------------
 // The tile
@@ -282,7 +284,9 @@ struct OneThread {
         if (q.beta != T(0) && q.beta != T(1))
             for (int64_t i = 0; i < q.m; ++i)
                 for (int64_t j = 0; j < q.n; ++j) q.c[i * q.ldc + j] *= q.beta;
-        per_width<Body>(&q, packed, in_place, product_workspace());
+        if (q.k > stack_depth) return per_width<Body>(&q, packed, in_place, product_workspace());
+        alignas(64) char panel[stack_depth * bytes_of_step];
+        per_width<Body>(&q, packed, in_place, panel);
     }
     template <int Bytes>
     struct Pack {
