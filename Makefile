@@ -89,9 +89,11 @@ fuzz-files: build
 fuzz-saved: build
 	$(BIN)/python tests/export/fuzz_saved.py --programs $(or $(SAVED),5000) --seed $(SEED)
 
-## bench: weft beside PyTorch, also into docs/measured.md; PEERS=1 adds torch.compile, JAX and onnxruntime, with compilers' minutes
+## bench: weft beside PyTorch, also into docs/measured.md; PEERS=1 adds torch.compile, JAX and onnxruntime, with
+## compilers' minutes; SCALE=1 draws what grows with a program instead, docs/scale.png
 bench: build $(TORCH_DONE) $(if $(PEERS),$(PEERS_DONE))
-	$(if $(PEERS),WEFT_BENCH_PEERS=1) $(BIN)/python bench/run.py --page docs/measured.md
+	$(if $(SCALE),$(BIN)/python -W ignore bench/scale.py --picture docs/scale.png,\
+	  $(if $(PEERS),WEFT_BENCH_PEERS=1) $(BIN)/python bench/run.py --page docs/measured.md)
 
 ## bench-calls: single calls of every family beside PyTorch; CALLS="conv" those that contain the text
 bench-calls: build $(TORCH_DONE)

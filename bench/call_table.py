@@ -439,6 +439,7 @@ DRAWS = Family(
     lines("F.dropout(x)"),
 )
 
+
 def of_dtype(name, given, more=""):
     """The main calls on operands of another dtype."""
     return Family(

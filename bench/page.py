@@ -7,6 +7,9 @@ from pathlib import Path
 from harness import WAYS, shown
 
 OTHERS = ". Others ran besides: expect noise, and no meaning in rows of several threads"
+SCALE = """![Time per op, tree and step against size, weft and PyTorch](scale.png)
+
+Drawn by `make bench SCALE=1` (`bench/scale.py`), both axes by powers of ten."""
 MET = {None: "", True: "met", False: "short"}
 
 
@@ -63,4 +66,5 @@ def text(results, libs, only, busy):
         there = [way for way in WAYS if any(way in r["ways"] for r in ways)]
         columns = ["what", *there, "target"]
         parts += ["## Compiled and loaded", table(columns, [ways_row(r, there) for r in ways])]
+    parts += ["## As programs grow", SCALE]
     return "\n\n".join(parts) + "\n"

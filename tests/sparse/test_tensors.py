@@ -194,3 +194,28 @@ def test_sparse_resize():
         assert tuple(x.shape) == (4,) and x.to_dense().tolist() == [1.0, 2.0, 0.0, 0.0]
         with pytest.raises(RuntimeError):
             x.sparse_resize_((1,), 1, 0)
+
+
+@pytest.mark.parametrize("call", ["x.add_(s)", "x.add_(s, alpha=-2)", "x.sub_(s)", "x += s"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_adding_to_a_dense_tensor_touches_what_is_named(call, dtype):
+    """The sum was made anew and copied: SGD over a table of 10 million rows took 175 ms a step."""
+    seen = []
+    for lib in LIBS:
+        x = lib.ones(5, 2, dtype=getattr(lib, dtype))
+        s = lib.sparse_coo_tensor(lib.tensor([[3, 1, 3]]), lib.ones(3, 2), (5, 2))
+        kept = x
+        with lib.profiler.profile() as profile:
+            exec(call, {}, {"x": x, "s": s})
+        seen.append(kept.tolist())
+        ran = {e.key for e in profile.key_averages()}
+        assert not ran & {"aten::copy_", "aten::index_put", "aten::clone"} or lib is torch
+    assert seen[0] == seen[1] != lib.ones(5, 2).tolist()
+
+
+def test_adding_what_does_not_fit_changes_nothing():
+    for lib in LIBS:
+        x = lib.ones(5, dtype=lib.int64)
+        with pytest.raises(RuntimeError):
+            x.add_(lib.sparse_coo_tensor([[3]], [1.0], (4,)))
+        assert x.tolist() == [1] * 5

@@ -64,7 +64,7 @@ def _sum(a: SparseTensor, b: SparseTensor) -> SparseTensor:
     return st.like(a, st.coalesce(out) if whole else out)
 
 
-def _dense_sum(a: Tensor, b: SparseTensor) -> Tensor:
+def _dense_sum(a: Tensor, b: SparseTensor, in_place: bool = False) -> Tensor:
     if tuple(a.shape) != tuple(b.shape):
         raise RuntimeError(
             f"[add] expected operands of one shape, got two (add: expected 'self' and 'other' to "
@@ -76,7 +76,20 @@ def _dense_sum(a: Tensor, b: SparseTensor) -> Tensor:
     places = tuple(st.places(b._parts))
     if not places:
         return a.to(kind) + st.dense(b)
-    return a.to(kind).index_put(places, st.elements(b).to(kind), accumulate=True)
+    put = a.index_put_ if in_place and kind == a.dtype else a.to(kind).index_put
+    return put(places, st.elements(b).to(kind), accumulate=True)
+
+
+def _add_to(a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    """`a.add_(b)`: of a dense `a` only the places that `b` names are touched."""
+    if isinstance(a, SparseTensor) or not isinstance(b, SparseTensor):
+        return _written_into(a, _add(a, b, alpha=alpha))
+    result = _dense_sum(a, b if alpha == 1 else _scaled(b, alpha), in_place=True)
+    return a if result is a else _written_into(a, result)
+
+
+def _sub_from(a: Any, b: Any, *, alpha: Any = 1) -> Any:
+    return _add_to(a, b if not isinstance(b, Tensor) else _scaled(b, -1), alpha=alpha)
 
 
 def _sub(a: Any, b: Any, *, alpha: Any = 1, out: Any = None) -> Any:
@@ -97,14 +110,14 @@ def _written(out: Any, result: Any) -> Any:
     return out.copy_(result)
 
 
-def _in_place(f: Callable[..., Any]) -> Callable[..., Any]:
-    def run(x: Any, *args: Any, **kwargs: Any) -> Any:
-        result = f(x, *args, **kwargs)
-        if isinstance(x, SparseTensor):
-            return layouts.write(x, result)
-        return x.copy_(st.dense(result) if isinstance(result, SparseTensor) else result)
+def _written_into(x: Any, result: Any) -> Any:
+    if isinstance(x, SparseTensor):
+        return layouts.write(x, result)
+    return x.copy_(st.dense(result) if isinstance(result, SparseTensor) else result)
 
-    return run
+
+def _in_place(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x, *args, **kwargs: _written_into(x, f(x, *args, **kwargs))
 
 
 # ---- products of elements
@@ -406,8 +419,8 @@ TABLE: dict[str, Any] = {
     "pow": _pow,
     "square": _pointwise(weft.square),
     "conj": _linear(weft.conj),
-    "add_": _in_place(_add),
-    "sub_": _in_place(_sub),
+    "add_": _add_to,
+    "sub_": _sub_from,
     "mul_": _in_place(_mul),
     "div_": _in_place(_div),
     "neg_": _in_place(lambda x: _scaled(x, -1)),
