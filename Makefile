@@ -9,8 +9,18 @@ JOBS ?= 2
 # Other Pythons that `make check-all` runs the suite under: names on the path, or paths.
 PYTHONS ?= python3.12 python3.13
 
+# .venv and build are of the Python that makes them first. Another version that PYTHON names has an
+# environment and a build of its own, so that no Python is tested in another's place.
+VERSION = $(shell $(1) -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 VENV := .venv
 BUILD := build
+ifneq ($(origin PYTHON),file)
+NAME := $(or $(call VERSION,$(PYTHON)),$(error PYTHON=$(PYTHON) does not run))
+ifneq ($(NAME),$(if $(wildcard .venv/bin/python),$(call VERSION,.venv/bin/python),$(NAME)))
+VENV := build/$(NAME)/venv
+BUILD := build/$(NAME)
+endif
+endif
 BIN := $(VENV)/bin
 # The system's cmake and ninja where there are any, else PyPI's.
 export PATH := $(PATH):$(CURDIR)/$(BIN)
@@ -22,9 +32,9 @@ export PATH := $(PATH):$(CURDIR)/$(BIN)
 ENV_DONE := $(VENV)/.weft-env
 TORCH_DONE := $(VENV)/.weft-torch-$(TORCH)
 PEERS_DONE := $(VENV)/.weft-peers
-RAY := build/ray
-DOCS := build/docs-env
-PACKAGES := build/packages
+RAY := $(BUILD)/ray
+DOCS := $(BUILD)/docs-env
+PACKAGES := $(BUILD)/packages
 
 ## env: the environment; PARITY=1 adds PyTorch, the peer of the parity tests and of the bench
 env: $(ENV_DONE) $(if $(PARITY),$(TORCH_DONE))
@@ -109,12 +119,13 @@ bench-choice: build
 # what no machine has is what malloc returns too; --capture=sys leaves file descriptor 2 to the
 # sanitizers, whose reports would die with a worker.
 sanitize: $(ENV_DONE)
-	@test -f build/sanitize/build.ninja || cmake -S . -B build/sanitize -G Ninja -DWEFT_SANITIZE=ON
-	@ninja -C build/sanitize --quiet
-	rm -rf build/sanitize/stage && mkdir -p build/sanitize/stage
-	cp -r weft build/sanitize/stage/ && rm -f build/sanitize/stage/weft/*.so
-	cp build/sanitize/_C.*.so build/sanitize/stage/weft/
-	PYTHONPATH=$(CURDIR)/build/sanitize/stage PYTHONMALLOC=malloc \
+	@test -f $(BUILD)/sanitize/build.ninja || cmake -S . -B $(BUILD)/sanitize -G Ninja -DWEFT_SANITIZE=ON \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	@ninja -C $(BUILD)/sanitize --quiet
+	rm -rf $(BUILD)/sanitize/stage && mkdir -p $(BUILD)/sanitize/stage
+	cp -r weft $(BUILD)/sanitize/stage/ && rm -f $(BUILD)/sanitize/stage/weft/*.so
+	cp $(BUILD)/sanitize/_C.*.so $(BUILD)/sanitize/stage/weft/
+	PYTHONPATH=$(CURDIR)/$(BUILD)/sanitize/stage PYTHONMALLOC=malloc \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	  PYTHONSAFEPATH=1 \
@@ -174,12 +185,11 @@ tidy: build
 	@echo $(filter %.cpp,$(SOURCES)) | xargs -P $(JOBS) -n 4 \
 	  $(BIN)/clang-tidy -p $(BUILD) --quiet $(TIDY_ARGS)
 
-## pythons: the suite under each of PYTHONS, from its own environment and build
-pythons:
+## pythons: the suite under each of PYTHONS, each in an environment and a build of its own
+pythons: $(ENV_DONE)
 	@for python in $(PYTHONS); do \
 	  command -v $$python > /dev/null || { echo "$$python is not on the path: left out"; continue; }; \
-	  name=$$(basename $$python); \
-	  $(MAKE) VENV=build/$$name/venv BUILD=build/$$name PYTHON=$$python test || exit 1; \
+	  $(MAKE) PYTHON=$$python test || exit 1; \
 	done
 
 ## packages: public packages under `weft run`, from an environment of theirs, beside PyTorch's
@@ -206,10 +216,11 @@ endef
 
 ## ray: workers that Ray places, on a cluster of two nodes on this machine, from an environment of theirs
 $(RAY)/.weft-ray: pyproject.toml
-	$(call environment,$(RAY),ray,pytest hypothesis)
+	$(call environment,$(RAY),ray tensorboard,pytest hypothesis)
 
 ray: build $(RAY)/.weft-ray
-	WEFT_REQUIRE_RAY=1 $(RAY)/bin/python -m pytest -q tests/distributed/test_ray.py
+	WEFT_REQUIRE_RAY=1 HOME=$(CURDIR)/$(RAY) $(RAY)/bin/python -m pytest -q tests/distributed/test_ray.py \
+	  tests/test_docs.py -k "test_ray or weft.distributed.ray"
 
 ## docs: the site, in build/site: build/site/index.html in a browser, without a network; warnings are errors
 $(DOCS)/.weft-docs: pyproject.toml

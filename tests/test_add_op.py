@@ -16,8 +16,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from built import BUILD, EXTENSION, ROOT
 
-ROOT = Path(__file__).resolve().parent.parent
 FAMILY = "src/ops/gamma_draw.cpp"
 FUNCTOR = """
 struct Cube {
@@ -133,7 +133,7 @@ def build_larger(out: Path) -> None:
     """weft/_C with one more record at the start of the family's registration."""
     commands = {
         Path(c["file"]).relative_to(ROOT).as_posix(): c
-        for c in json.loads((ROOT / "build/compile_commands.json").read_text())
+        for c in json.loads((BUILD / "compile_commands.json").read_text())
     }
     entry = commands[FAMILY]
     words = shlex.split(entry["command"])
@@ -151,15 +151,15 @@ def build_larger(out: Path) -> None:
         if "weft_c.dir" in str(place):  # the C interface is none of the extension's
             continue
         objects.append(str(out / "family.o" if file == FAMILY else place))
-    core = next((ROOT / "weft").glob("_C.*.so")).name
-    link = [words[0], "-shared", "-o", str(out / "weft" / core), *objects, "-ldl", "-lpthread"]
+    core = str(out / "weft" / EXTENSION)
+    link = [words[0], "-shared", "-o", core, *objects, "-ldl", "-lpthread"]
     subprocess.run(link, check=True)
 
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """A folder with the package over the larger core, tools and tests."""
-    commands = ROOT / "build/compile_commands.json"
+    commands = BUILD / "compile_commands.json"
     if not commands.exists():
         pytest.skip("no build folder, whose objects the core is linked from")
     compiler = shlex.split(json.loads(commands.read_text())[0]["command"])[0]

@@ -438,7 +438,8 @@ void note_failed_call(const Call& c) {
 /// _last_failed(): the log of the last call that failed, or None.
 PyObject* get_last_failed(PyObject*, PyObject*) {
     if (!last_failed) Py_RETURN_NONE;
-    return Py_NewRef(PyWeakref_Check(last_failed) ? PyWeakref_GetObject(last_failed) : last_failed);
+    if (PyWeakref_Check(last_failed)) return PyObject_CallNoArgs(last_failed);
+    return Py_NewRef(last_failed);
 }
 
 PyMethodDef functions[] = {

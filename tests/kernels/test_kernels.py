@@ -7,9 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from built import BUILD, ROOT
 
-ROOT = Path(__file__).resolve().parents[2]
-OBJECTS = ROOT / "build/CMakeFiles/weft_core.dir/src"
+OBJECTS = BUILD / "CMakeFiles/weft_core.dir/src"
 PROGRAMS = sorted([*ROOT.glob("tests/kernels/*.cpp"), *ROOT.glob("tests/base/*.cpp")])
 FLAGS = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
 

@@ -11,10 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from built import BUILD, ROOT
 from libweft import library
-
-ROOT = Path(__file__).resolve().parents[2]
-BUILD = ROOT / "build"
 
 
 @pytest.fixture(scope="session")
