@@ -17,7 +17,11 @@ import weft
 
 ROOT = pathlib.Path(__file__).parent.parent
 # Packages that the examples of modules need.
-NEEDED = {"onnx": "onnx", "utils.tensorboard": "tensorboard", "vision": "PIL"}
+NEEDED = {
+    "onnx": "onnx", "utils.tensorboard": "tensorboard", "vision": "PIL",
+    "distributed.ray.running.run": "ray", "distributed.ray.session": "ray",
+    "distributed.ray.searching": "ray",
+}  # fmt: skip
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -47,7 +51,7 @@ def test_every_module_says_what_it_is():
 @pytest.mark.parametrize("test", list(examples()))
 def test_the_example_runs(test):
     for module, package in NEEDED.items():
-        if test.name.startswith(f"weft.{module}."):
+        if f"{test.name}.".startswith(f"weft.{module}."):
             pytest.importorskip(package)
     report: list[str] = []
     weft.manual_seed(0)

@@ -152,8 +152,6 @@ OF_TENSORS = {"Tensor", "nn.functional", "linalg", "fft", "special", "signal.win
 # reason: namespaces whose names need neither shapes nor an example
 NO_DOCUMENTS = {
     "devices that this build does not have: they count none, or raise": "cuda cpu xpu mps mtia",
-    "not finished": "onnx distributed.checkpoint distributed.fsdp distributed.ray "
-    "distributed.tensor export fx nn.attention.flex_attention overrides sparse",
 }
 # reason: names that need no example
 NO_EXAMPLE = {

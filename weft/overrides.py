@@ -104,7 +104,12 @@ class TorchFunctionMode:
 
 
 class BaseTorchFunctionMode(TorchFunctionMode):
-    """A mode that calls the function."""
+    """A mode that calls the function: nothing changes in its scope.
+
+    >>> with BaseTorchFunctionMode():
+    ...     weft.ones(2) + 1
+    tensor([2., 2.])
+    """
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: Any = (), kwargs: Any = None
@@ -157,7 +162,11 @@ def _of_class(result: Any, cls: type) -> Any:
 
 @functools.cache
 def get_default_nowrap_functions() -> set[Callable[..., Any]]:
-    """The functions whose results `Tensor.__torch_function__` leaves as they are."""
+    """The functions whose results `Tensor.__torch_function__` leaves as they are.
+
+    >>> weft.Tensor.grad.__get__ in get_default_nowrap_functions()
+    True
+    """
     return {getattr(Tensor, name).__get__ for name in ("_base", "grad")}
 
 
@@ -187,12 +196,21 @@ def has_torch_function(relevant_args: Iterable[Any]) -> bool:
 
 
 def has_torch_function_unary(tensor: Any) -> bool:
-    """`has_torch_function((tensor,))`."""
+    """`has_torch_function((tensor,))`.
+
+    >>> has_torch_function_unary(weft.ones(2))
+    False
+    """
     return has_torch_function((tensor,))
 
 
 def has_torch_function_variadic(*tensors: Any) -> bool:
-    """`has_torch_function(tensors)`."""
+    """`has_torch_function(tensors)`.
+
+    >>> with BaseTorchFunctionMode():
+    ...     has_torch_function_variadic(weft.ones(2), 3)
+    True
+    """
     return has_torch_function(tensors)
 
 
@@ -212,8 +230,22 @@ def handle_torch_function(
 ) -> Any:
     """What the classes of `relevant_args`, or a mode, make of `public_api(*args, **kwargs)`.
 
+    Args:
+        public_api: the function that was called.
+        relevant_args: those arguments whose classes are asked, one of each, subclasses first.
+        args, kwargs: of the call.
+
     Raises:
         TypeError: none of them has an answer.
+
+    >>> class Named:
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         return func.__name__, args
+    >>> def double(a):
+    ...     return handle_torch_function(double, (a,), 2) if has_torch_function((a,)) else a + a
+    >>> double(Named())
+    ('double', (2,))
     """
     relevant = () if _C._mode() & OWN else _first_of_each(relevant_args)
     return _answer(public_api, relevant, args, kwargs)
@@ -244,13 +276,27 @@ def wrap_torch_function(dispatcher: Callable[..., Iterable[Any]]) -> Callable[[F
 
 
 def is_tensor_like(inp: Any) -> bool:
-    """Whether it is a Tensor, or of a class with a `__torch_function__`."""
+    """Whether it is a Tensor, or of a class with a `__torch_function__`.
+
+    >>> is_tensor_like(weft.ones(2)), is_tensor_like([1.0])
+    (True, False)
+    """
     return type(inp) is Tensor or hasattr(inp, "__torch_function__")
 
 
 @contextmanager
 def enable_reentrant_dispatch() -> Generator[None, None, None]:
-    """In this scope, inside a `__torch_function__`, classes are asked again."""
+    """In this scope, inside a `__torch_function__`, classes are asked again.
+
+    >>> class Seen(weft.Tensor):
+    ...     @classmethod
+    ...     def __torch_function__(cls, func, types, args=(), kwargs=None):
+    ...         with enable_reentrant_dispatch():
+    ...             print(func.__name__, has_torch_function(args))
+    ...         return super().__torch_function__(func, types, args, kwargs)
+    >>> x = weft.neg(weft.ones(2).as_subclass(Seen))
+    neg True
+    """
     before = _C._set_mode(_C._mode() & ~OWN)
     try:
         yield
@@ -287,7 +333,12 @@ def _homes() -> dict[str, Any]:
 
 @functools.cache
 def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
-    """The functions that can be overridden, by the module or class that has them."""
+    """The functions that can be overridden, by the module or class that has them.
+
+    >>> found = get_overridable_functions()
+    >>> weft.add in found[weft], weft.Tensor.add in found[weft.Tensor]
+    (True, True)
+    """
     out: dict[Any, list[Any]] = {
         module: [*_functions_of(module).values()] for module in _homes().values()
     }
@@ -298,7 +349,11 @@ def get_overridable_functions() -> dict[Any, list[Callable[..., Any]]]:
 
 @functools.cache
 def get_ignored_functions() -> list[Callable[..., Any]]:
-    """Public functions and members of Tensor that no `__torch_function__` is asked about."""
+    """Public functions and members of Tensor that no `__torch_function__` is asked about.
+
+    >>> weft.get_rng_state in get_ignored_functions(), weft.add in get_ignored_functions()
+    (True, False)
+    """
     own: list[Any] = [getattr(Tensor, n) for n in sorted(_CLASS_OWN) if hasattr(Tensor, n)]
     asked = {id(f) for f in get_overridable_functions()[weft]}
     plain = (

@@ -237,6 +237,16 @@ def test_wrapped_functions_are_nodes():
     assert opaque(weft.ones(1), 3).item() == 3
 
 
+def test_wrapped_functions_are_a_modules():
+    with pytest.raises(NotImplementedError, match="wrap must be called at the top level"):
+        fx.wrap("opaque")
+    space = {"fx": fx}
+    exec("@fx.wrap\ndef gone(x):\n    return x", space)
+    del space["gone"]  # traces after this raised AttributeError: builtins has no 'gone'
+    assert fx.symbolic_trace(lambda x: x + 1)(1) == 2
+    assert "gone" not in space
+
+
 class Shapes(fx.Interpreter):
     def run_node(self, n):
         value = super().run_node(n)

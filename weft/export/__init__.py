@@ -52,6 +52,14 @@ class ExportedProgram:
         text: the functions of the program, their instructions a line each.
         state_dict: its parameters and buffers.
         constants: the other tensors that it reads.
+
+    Raises (when it is called):
+        RuntimeError: what `module()` gives is what is called.
+
+    >>> import weft
+    >>> program = weft.export.export(weft.nn.Linear(2, 1), (weft.ones(2),))
+    >>> [*program.state_dict], program.module()(weft.ones(2)).shape
+    (['weight', 'bias'], torch.Size([1]))
     """
 
     def __init__(
@@ -266,6 +274,15 @@ def save(ep: ExportedProgram, f: File, *, extra_files: Mapping[str, Any] | None 
         ep: the program.
         f: a path, or a file open for writing bytes.
         extra_files: contents by name, which go into the file.
+
+    Raises:
+        TypeError: `ep` is no exported program.
+
+    >>> import io, weft
+    >>> program, file = weft.export.export(weft.nn.ReLU(), (weft.ones(2),)), io.BytesIO()
+    >>> weft.export.save(program, file, extra_files={"version": "3"})
+    >>> [*weft.jit.load(io.BytesIO(file.getvalue()))(weft.tensor([-1.0, 1.0]))]
+    [tensor(0.), tensor(1.)]
     """
     if not isinstance(ep, ExportedProgram):
         raise TypeError(
@@ -287,6 +304,12 @@ def load(f: File, *, extra_files: dict[str, Any] | None = None) -> ExportedProgr
     Raises:
         ValueError: there is no such file; it asks for what this version has not.
         RuntimeError: it is no program.
+
+    >>> import os, tempfile, weft
+    >>> path = os.path.join(tempfile.mkdtemp(), "relu.pt2")
+    >>> weft.export.save(weft.export.export(weft.nn.ReLU(), (weft.ones(2),)), path)
+    >>> weft.export.load(path).module()(weft.tensor([-1.0, 1.0]))
+    tensor([0., 1.])
     """
     program: Any = _load_program(f, None, extra_files)
     for name, content in (extra_files or {}).items():
@@ -299,14 +322,34 @@ def load(f: File, *, extra_files: dict[str, Any] | None = None) -> ExportedProgr
 
 
 def register_dataclass(cls: type, *, serialized_type_name: str | None = None) -> None:
-    """Nothing: objects of dataclasses are records of programs as they are."""
+    """Nothing: objects of dataclasses are records of programs as they are.
+
+    Args:
+        cls: the dataclass.
+        serialized_type_name: without effect.
+
+    >>> from dataclasses import dataclass
+    >>> @dataclass
+    ... class Pair:
+    ...     a: weft.Tensor
+    ...     b: weft.Tensor
+    >>> weft.export.register_dataclass(Pair)
+    """
 
 
 def unflatten(module: ExportedProgram, flat_args_adapter: Any = None) -> Any:
     """The Module that `module()` gives: its modules are a tree already.
 
+    Args:
+        module: the program.
+        flat_args_adapter: has to be None.
+
     Raises:
         ValueError: `flat_args_adapter` is given: arguments are not flattened.
+
+    >>> program = weft.export.export(weft.nn.Sequential(weft.nn.Linear(2, 1)), (weft.ones(2),))
+    >>> [name for name, _ in weft.export.unflatten(program).named_modules()]
+    ['', '0']
     """
     if flat_args_adapter is not None:
         raise ValueError("[unflatten] expected no flat_args_adapter, got one")

@@ -66,6 +66,11 @@ class ExportGraphSignature(NamedTuple):
         inputs_to_parameters, inputs_to_buffers, inputs_to_lifted_tensor_constants: these names by
             the names of the inputs.
         buffers_to_mutate: nothing: writes are calls of the graph.
+
+    >>> import weft
+    >>> signature = weft.export.export(weft.nn.Linear(2, 1), (weft.ones(2),)).graph_signature
+    >>> signature.parameters, signature.user_inputs
+    (('weight', 'bias'), ('input',))
     """
 
     input_specs: list[InputSpec]

@@ -140,6 +140,17 @@ class Transformer(Interpreter):
 
     Args:
         module: the `GraphModule`.
+
+    Raises:
+        RuntimeError: a node names what the module has not.
+
+    >>> import weft
+    >>> class Sines(weft.fx.Transformer):
+    ...     def call_function(self, target, args, kwargs):
+    ...         return super().call_function(weft.sin, args, kwargs)
+    >>> gm = Sines(weft.fx.symbolic_trace(lambda x: weft.exp(x))).transform()
+    >>> gm(weft.zeros(2))
+    tensor([0., 0.])
     """
 
     def __init__(self, module: GraphModule) -> None:

@@ -28,7 +28,12 @@ def map_arg(a: Any, fn: Callable[[Node], Any]) -> Any:
 
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
-    """`a` with `fn(x)` in place of each x that is no tuple, list, dict or slice."""
+    """`a` with `fn(x)` in place of each x that is no tuple, list, dict or slice.
+
+    >>> import weft
+    >>> weft.fx.node.map_aggregate((1, [2], {"k": 3}), lambda x: x * 10)
+    (10, [20], {'k': 30})
+    """
     if isinstance(a, tuple):
         parts = [map_aggregate(x, fn) for x in a]
         return type(a)(*parts) if hasattr(a, "_fields") else tuple(parts)
@@ -61,6 +66,14 @@ class Node:
         users: the nodes that use it, as keys.
         meta: a dict for whoever wants to note something.
         next, prev: the nodes after and before it.
+
+    Raises:
+        ValueError: another `op`, or a `target` that is not of its kind.
+
+    >>> import weft
+    >>> graph = weft.fx.symbolic_trace(lambda x: weft.exp(x) + 1).graph
+    >>> [(node.op, node.name, node.args) for node in graph.nodes][1:3]
+    [('call_function', 'exp', (x,)), ('call_function', 'add', (exp, 1))]
     """
 
     def __init__(

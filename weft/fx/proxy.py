@@ -23,6 +23,15 @@ class Proxy:
     Attributes:
         node: the node.
         tracer: the tracer that makes nodes.
+
+    Raises:
+        TraceError: a value is asked for, as by `if`, `int` or a loop.
+
+    >>> import weft
+    >>> graph = weft.fx.Graph()
+    >>> y = weft.fx.Proxy(graph.placeholder("x")).relu() + 1
+    >>> y, y.node.args
+    (Proxy(add), (relu, 1))
     """
 
     def __init__(self, node: Node, tracer: Tracer | None = None) -> None:

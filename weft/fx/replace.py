@@ -11,7 +11,18 @@ from weft.fx.tracer import symbolic_trace
 
 
 class Match(NamedTuple):
-    """Where a pattern was: the node that gave its result, and what each of its nodes stood for."""
+    """Where `replace_pattern` found a pattern.
+
+    Attributes:
+        anchor: the node that gave its result.
+        nodes_map: what each of the pattern's nodes stood for.
+
+    >>> import weft
+    >>> gm = weft.fx.symbolic_trace(lambda x: weft.exp(x) + 1)
+    >>> matches = weft.fx.replace_pattern(gm, lambda y: weft.exp(y), lambda y: weft.sin(y))
+    >>> matches[0].anchor, {str(k): str(v) for k, v in matches[0].nodes_map.items()}
+    (exp, {'exp': 'exp', 'y': 'x'})
+    """
 
     anchor: Node
     nodes_map: dict[Node, Node]

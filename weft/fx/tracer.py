@@ -35,6 +35,14 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
 
     Raises:
         RuntimeError: neither a name nor a function.
+        NotImplementedError: a call inside of a function or class: its names are none of the module.
+
+    >>> import weft
+    >>> @weft.fx.wrap
+    ... def halves(x):
+    ...     return x / 2 if x.sum() > 1 else x
+    >>> [node.name for node in weft.fx.symbolic_trace(lambda x: halves(x)).graph.nodes]
+    ['x', 'halves', 'output']
     """
     frame = inspect.currentframe()
     if (
@@ -45,6 +53,8 @@ def wrap(fn_or_name: str | Callable[..., Any]) -> Any:
         raise RuntimeError(
             "Unsupported type for global function! Must be either a callable or string name"
         )
+    if frame.f_back.f_code.co_name != "<module>":
+        raise NotImplementedError("wrap must be called at the top level of a module")
     name = fn_or_name if isinstance(fn_or_name, str) else fn_or_name.__name__
     _wrapped.append((frame.f_back.f_globals, name))
     return fn_or_name
@@ -61,6 +71,13 @@ class Tracer:
     Attributes:
         graph: the graph, while and after `trace`.
         root: the Module that is traced.
+
+    >>> import weft
+    >>> class Into(weft.fx.Tracer):
+    ...     def is_leaf_module(self, m, module_qualified_name):
+    ...         return False
+    >>> [node.op for node in Into().trace(weft.nn.ReLU()).nodes]
+    ['placeholder', 'call_function', 'output']
     """
 
     graph: Graph
@@ -260,7 +277,9 @@ class Tracer:
                     space[key] = made
         for space, key in _wrapped:
             original = space.get(key)
-            function = original if original is not None else getattr(builtins, key)
+            function = original if original is not None else getattr(builtins, key, None)
+            if function is None:  # its module has it no longer, so nobody calls it
+                continue
             changed.append((space, key, original))
             space[key] = _recording(function)
         modules = list(self.root.modules())

@@ -24,7 +24,11 @@ from weft.onnx.values import Callee, Grown, Held, Instance, layout
 
 
 def is_in_onnx_export() -> bool:
-    """False: what is exported is what runs otherwise too, from its source."""
+    """False: what is exported is what runs otherwise too, from its source.
+
+    >>> weft.onnx.is_in_onnx_export()
+    False
+    """
     return False
 
 

@@ -22,6 +22,13 @@ class ONNXProgram:
         model_proto: the `onnx.ModelProto`, checked.
         exported_program: the `ExportedProgram` that it was made of, or None.
 
+    Called with the function's arguments, of the shapes and dtypes that it was exported for, it has
+    ONNX Runtime compute all tensors of the result, in a list.
+
+    Raises (when it is called):
+        ImportError: the package `onnxruntime` is not installed.
+        TypeError: another number of tensors.
+
     >>> import weft
     >>> made = weft.onnx.export(weft.nn.ReLU(), (weft.tensor([-1.0, 2.0]),))
     >>> [node.op_type for node in made.model_proto.graph.node]

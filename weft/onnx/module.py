@@ -24,6 +24,12 @@ class OnnxModule(Module):
         input_names: the model's inputs, in the order of forward's parameters.
         output_names: the model's outputs, in the order of what forward gives: one tensor, or a
             tuple.
+
+    >>> import weft
+    >>> made = weft.onnx.export(weft.nn.Linear(2, 1), (weft.ones(2),), input_names=["x"])
+    >>> loaded = weft.onnx.load(made.model_proto)
+    >>> [name for name, _ in loaded.named_parameters()], loaded.input_names
+    (['weight', 'bias'], ['x'])
     """
 
     code: str

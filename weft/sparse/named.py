@@ -44,8 +44,18 @@ def mm(mat1: Tensor, mat2: Tensor, reduce: str = "sum") -> Any:
 def addmm(mat: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * mat + alpha * (mat1 @ mat2)`, as `weft.addmm`; `mat1` may be sparse.
 
+    Args:
+        mat: `(n, m)`, dense unless both others are sparse.
+        mat1: `(n, k)`.
+        mat2: `(k, m)`.
+        beta, alpha: numbers.
+
     Raises:
         RuntimeError: shapes or dtypes that do not fit.
+
+    >>> weft.sparse.addmm(weft.ones(2, 1), weft.eye(2).to_sparse(), weft.ones(2, 1), alpha=3)
+    tensor([[4.],
+            [4.]])
     """
     return weft.addmm(mat, mat1, mat2, beta=beta, alpha=alpha)
 
@@ -121,7 +131,24 @@ def _typed(name: str, dtype: Any) -> Any:
                 return create.sparse_coo_tensor(args, dtype=dtype)
             return create.sparse_coo_tensor(*args, dtype=dtype, **kwargs)
 
-    doc = f"Sparse tensors of {dtype}: `{name}(indices, values, size)` makes one."
+    known = str(dtype).replace("torch.", "weft.")
+    doc = f"""Sparse tensors of {known}: `{name}(indices, values, size)` makes one.
+
+    `{name}()` and `{name}(*size)` make one without elements; `isinstance` asks for both, layout and
+    dtype.
+
+    Args:
+        indices: int64 of shape (sparse_dim, n).
+        values: `{known}` of shape (n, *dense sizes).
+        size: the shape; by default as large as the indices need.
+
+    Raises:
+        RuntimeError: shapes that do not fit, indices outside of `size`.
+
+    >>> x = weft.sparse.{name}(weft.tensor([[0, 2]]), weft.tensor([3, 4]).to({known}), (3,))
+    >>> x.to_dense().tolist() == [3, 0, 4], isinstance(x, weft.sparse.{name})
+    (True, True)
+    """
     return Kind(name, (), {"__doc__": doc, "__module__": "weft.sparse", "dtype": dtype})
 
 

@@ -156,7 +156,24 @@ def sampled_addmm(
     alpha: Any = 1.0,
     out: Any = None,
 ) -> Any:
-    """`alpha * (mat1 @ mat2)` at the places of `input`, plus `beta * input`."""
+    """`alpha * (mat1 @ mat2)` at the places of `input`, plus `beta * input`.
+
+    Args:
+        input: `(n, m)`, of layout CSR.
+        mat1: `(n, k)`, dense.
+        mat2: `(k, m)`, dense.
+        beta, alpha: numbers.
+        out: what the result is written into.
+
+    Returns: CSR, with the places of `input`.
+
+    Raises:
+        RuntimeError: another layout, or shapes that do not fit.
+
+    >>> x = weft.eye(2).to_sparse_csr()
+    >>> weft.sparse.sampled_addmm(x, weft.ones(2, 3), weft.ones(3, 2)).values()
+    tensor([4., 4.])
+    """
     if not isinstance(input, SparseTensor) or input._parts.layout is not sparse_csr:
         raise RuntimeError(
             "[sampled_addmm] expected a CSR input (sampled_addmm: Expected self to be a sparse CSR "

@@ -16,9 +16,18 @@ __all__ = ["TABLE", "log_softmax", "softmax", "sum"]
 def sum(input: SparseTensor, dim: Any = None, dtype: Any = None) -> Any:
     """The sum over all places, dense; or over those of some dimensions, dense if no sparse is left.
 
+    Args:
+        input: a sparse tensor of any shape, layout and dtype.
+        dim: a dimension or several, which the result is without; None: all.
+        dtype: what values are converted to before.
+
     Raises:
         TypeError: a tensor that is not sparse.
         IndexError: a dim that it has not.
+
+    >>> x = weft.tensor([[0, 1, 2], [0, 3, 0]]).to_sparse()
+    >>> weft.sparse.sum(x), weft.sparse.sum(x, 0).to_dense()
+    (tensor(6), tensor([0, 4, 2]))
     """
     parts_of(input)
     x = st.as_coo(st.flat(input))
@@ -77,9 +86,21 @@ def _log_softmax_values(values: Tensor, group: Tensor, count: int) -> Tensor:
 def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
     """The log-softmax along `dim` over the elements that are there; others count as -inf.
 
+    Args:
+        input: a sparse tensor of any shape.
+        dim: a dimension.
+        dtype: what values are converted to before.
+
+    Returns: a COO tensor of input's shape, with elements at the same places.
+
     Raises:
         TypeError: a tensor that is not sparse.
         IndexError: a dim that it has not.
+        RuntimeError: a dtype that is not floating.
+
+    >>> x = weft.tensor([[1.0, 1.0, 0.0], [0.0, 5.0, 0.0]]).to_sparse()
+    >>> weft.sparse.log_softmax(x, dim=1).values()
+    tensor([-0.6931, -0.6931,  0.0000])
     """
     parts_of(input)
     x = st.coalesce(st.as_coo(input))
@@ -101,11 +122,18 @@ def log_softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTe
 def softmax(input: SparseTensor, dim: int, *, dtype: Any = None) -> SparseTensor:
     """The softmax along `dim` over the elements that are there; others count as -inf.
 
+    Args:
+        input: a sparse tensor of any shape.
+        dim: a dimension.
+        dtype: what values are converted to before.
+
+    Returns: a COO tensor of input's shape, with elements at the same places.
+
     Raises:
         TypeError: a tensor that is not sparse.
         IndexError: a dim that it has not.
+        RuntimeError: a dtype that is not floating.
 
-    >>> import weft
     >>> x = weft.eye(2).to_sparse()
     >>> weft.sparse.softmax(x, dim=1).values()
     tensor([1., 1.])

@@ -90,6 +90,14 @@ def save(
             written to the index then.
         CheckpointException: it failed in some of several processes; all raise it, and the
             checkpoint from before is whole.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> weft.distributed.checkpoint.save({"w": weft.ones(2), "step": 3}, checkpoint_id=folder)
+    >>> state = {"w": weft.zeros(2), "step": 0}
+    >>> weft.distributed.checkpoint.load(state, checkpoint_id=folder)
+    >>> state
+    {'w': tensor([1., 1.]), 'step': 3}
     """
     group = _group(process_group, no_dist)
     rank = 0 if group is None else group.rank()
@@ -198,10 +206,25 @@ def load(
     Any number of processes may read it, and each reads what its state names. With several all call
     it, and leave it together, so that none saves while another reads.
 
+    Args:
+        state_dict: what to read, by name: tensors of the saved shapes, whose dtypes stay theirs,
+            and other values.
+        checkpoint_id: the folder.
+        process_group: the processes; by default all.
+        no_dist: this process alone reads.
+
     Raises:
         FileNotFoundError: no checkpoint.
         RuntimeError: a name that it has not, or a tensor of another shape; nothing is written then.
         CheckpointException: one of these in some of several processes; all raise it.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> weft.distributed.checkpoint.save(weft.nn.Linear(2, 1).state_dict(), checkpoint_id=folder)
+    >>> part = {"bias": weft.zeros(1)}
+    >>> weft.distributed.checkpoint.load(part, checkpoint_id=folder)
+    >>> bool(part["bias"] != 0)
+    True
     """
     group = _group(process_group, no_dist)
     found: dict[str, Any] = {}

@@ -15,5 +15,11 @@ FullyShardedDataParallel: Any = raising_class(
     "FullyShardedDataParallel", __name__, NotImplementedError,
     "[FullyShardedDataParallel] expected a model whose parameters one process holds, got one to be "
     "sharded. Hint: distributed.fsdp.fully_shard shards it in place",
-    "A module whose parameters are cut over processes. Making one raises NotImplementedError.",
+    """A module whose parameters are cut over processes: to ask `isinstance` of.
+
+    Raises: NotImplementedError where one is made; `fully_shard` is what cuts a module's parameters.
+
+    >>> isinstance(weft.nn.Linear(2, 1), weft.distributed.fsdp.FullyShardedDataParallel)
+    False
+    """,
 )  # fmt: skip

@@ -22,7 +22,18 @@ __all__ = ["FSDPModule", "UnshardHandle", "fully_shard", "register_fsdp_forward_
 
 
 class UnshardHandle:
-    """What `FSDPModule.unshard(async_op=True)` returns."""
+    """What `FSDPModule.unshard(async_op=True)` returns.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> net = dist.fsdp.fully_shard(weft.nn.Linear(2, 1))
+    >>> handle = net.unshard(async_op=True)
+    >>> handle.wait()
+    >>> type(net.weight).__name__
+    'Tensor'
+    >>> net.reshard()
+    >>> dist.destroy_process_group()
+    """
 
     def __init__(self, group: ParameterGroup | None) -> None:
         self._group = group
@@ -36,7 +47,18 @@ class UnshardHandle:
 
 
 class FSDPModule:
-    """What `fully_shard` adds to a module's class."""
+    """What `fully_shard` adds to a module's class.
+
+    Raises: AssertionError for a deep copy.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> net = dist.fsdp.fully_shard(weft.nn.Linear(2, 1))
+    >>> isinstance(net, FSDPModule), isinstance(net, weft.nn.Linear)
+    (True, True)
+    >>> net.set_requires_gradient_sync(False)
+    >>> dist.destroy_process_group()
+    """
 
     _fsdp_group: ParameterGroup | None
     _fsdp_policy: MixedPrecisionPolicy
@@ -260,7 +282,24 @@ def _become(module: Any, group: ParameterGroup | None, policy: MixedPrecisionPol
 def register_fsdp_forward_method(module: Any, method_name: str) -> None:
     """Has another method than `forward` gather the parameters of a sharded module, too.
 
-    Modules that are not sharded are left as they are. Raises: ValueError for no such method.
+    Modules that are not sharded are left as they are.
+
+    Args:
+        module: what `fully_shard` gave.
+        method_name: the method's name.
+
+    Raises: ValueError for no such method.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> class Net(weft.nn.Linear):
+    ...     def twice(self, x):
+    ...         return self(x) * 2 + self.bias.sum()
+    >>> net = dist.fsdp.fully_shard(Net(2, 1))
+    >>> register_fsdp_forward_method(net, "twice")
+    >>> net.twice(weft.ones(3, 2)).shape
+    torch.Size([3, 1])
+    >>> dist.destroy_process_group()
     """
     if not isinstance(module, FSDPModule):
         return

@@ -33,6 +33,12 @@ class FailureConfig:
         max_failures: after so many failures, lost workers and exceptions alike, it gives up; -1:
             never. None: a worker or a machine that is lost has it start again, unless that
             happened three times without a new checkpoint, and an exception ends it.
+
+    Raises:
+        ValueError: less than -1, or no number.
+
+    >>> weft.distributed.ray.FailureConfig(max_failures=2)
+    FailureConfig(max_failures=2)
     """
 
     max_failures: int | None = None
@@ -58,6 +64,11 @@ class Result:
         history: those of all reports, each with its number as `report`.
         path: the folder of the checkpoints; None without one.
         failures: how often it was started again.
+
+    >>> history = [{"loss": 0.5, "report": 1}, {"loss": 0.25, "report": 2}]
+    >>> result = weft.distributed.ray.Result({"loss": 0.25}, history, None, 0)
+    >>> result.metrics, result.get_checkpoint()
+    ({'loss': 0.25}, None)
     """
 
     metrics: dict[str, Any] | None
@@ -115,6 +126,14 @@ def run(
         ValueError: no worker, or a strategy that Ray does not have.
         ProcessRaisedException: a worker raised; its traceback is the message.
         ProcessExitedException: workers were lost too often.
+
+    >>> from weft.distributed import ray
+    >>> def train(config):
+    ...     total = weft.tensor(config["each"])
+    ...     weft.distributed.all_reduce(total)
+    ...     ray.report({"total": total})
+    >>> ray.run(train, workers=2, config={"each": 3}, progress=False).metrics
+    {'total': 6}
     """
     _check(train_fn, workers, cpus_per_worker, placement_strategy)
     need("ray.run")

@@ -59,6 +59,18 @@ def search(
         RuntimeError: no Ray.
         TypeError: what is no function, or cannot be pickled.
         ValueError: no worker; both `tune_config` and what it says.
+
+    >>> import contextlib, io, tempfile
+    >>> from ray import tune
+    >>> from weft.distributed import ray
+    >>> def train(config):
+    ...     ray.report({"loss": (config["lr"] - 0.1) ** 2})
+    >>> space = {"lr": tune.grid_search([0.01, 0.1])}
+    >>> where = tune.RunConfig(storage_path=tempfile.mkdtemp())
+    >>> with contextlib.redirect_stdout(io.StringIO()):  # Tune's tables
+    ...     found = ray.search(train, space, metric="loss", mode="min", run_config=where)
+    >>> found.get_best_result().config
+    {'lr': 0.1}
     """
     _check(train_fn, workers, cpus_per_worker, "PACK")
     if tune_config is not None and (metric or mode or num_samples != 1):

@@ -68,6 +68,14 @@ def report(metrics: dict[str, Any], checkpoint: Any = None) -> None:
     Raises:
         RuntimeError: nobody runs the function; a checkpoint, and no folder that all workers see.
         TypeError: other metrics.
+
+    >>> from weft.distributed import ray
+    >>> def train():
+    ...     for step in range(3):
+    ...         ray.report({"step": step}, {"weight": weft.ones(2) * step})
+    >>> result = ray.run(train, progress=False)
+    >>> [one["step"] for one in result.history], result.get_checkpoint()
+    ([0, 1, 2], {'weight': tensor([2., 2.])})
     """
     if not isinstance(metrics, dict):
         raise TypeError(f"[report] expected a dict of metrics, got {type(metrics).__name__}")
@@ -94,6 +102,17 @@ def get_checkpoint() -> Any:
     Raises:
         RuntimeError: nobody runs the function.
         ValueError: each worker gave its own, and they were not as many as there are now.
+
+    >>> from weft.distributed import ray
+    >>> def train():
+    ...     begin = (ray.get_checkpoint() or {"step": 0})["step"]
+    ...     for step in range(begin, 4):
+    ...         ray.report({"begun": begin}, {"step": step + 1})
+    ...         if step == 1 and begin == 0:
+    ...             raise OSError("once")
+    >>> again = ray.FailureConfig(max_failures=1)
+    >>> ray.run(train, failure_config=again, progress=False).metrics
+    {'begun': 2}
     """
     return _session("get_checkpoint").get_checkpoint()
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from weft.base.absent import raises
 from weft.distributed.device_mesh import DeviceMesh as DeviceMesh
 from weft.distributed.device_mesh import init_device_mesh as init_device_mesh
 from weft.distributed.tensor.dtensor import DTensor as DTensor
+from weft.distributed.tensor.dtensor import distribute_module as distribute_module
 from weft.distributed.tensor.dtensor import distribute_tensor as distribute_tensor
 from weft.distributed.tensor.placement_types import Partial as Partial
 from weft.distributed.tensor.placement_types import Placement as Placement
@@ -16,9 +16,3 @@ __all__ = [
     "DTensor", "DeviceMesh", "Partial", "Placement", "Replicate", "Shard", "distribute_module",
     "distribute_tensor", "init_device_mesh",
 ]  # fmt: skip
-
-distribute_module = raises(
-    NotImplementedError,
-    "[distribute_module] expected a module of one process, got one for a mesh: products of parts "
-    "are not here. Hint: distributed.fsdp.fully_shard cuts its parameters and gathers them for use",
-)

@@ -24,10 +24,12 @@ from weft.distributed.device_mesh import DeviceMesh, init_device_mesh
 from weft.distributed.exchanges import all_gather_into_tensor, broadcast
 from weft.distributed.tensor.placement_types import Placement, Replicate, Shard
 from weft.distributed.world import get_world_size
+from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 
 __all__ = [
-    "DTensor", "DTensorParameter", "DTensorSpec", "distribute_tensor", "padded_rows", "placed",
+    "DTensor", "DTensorParameter", "DTensorSpec", "distribute_module", "distribute_tensor",
+    "padded_rows", "placed",
 ]  # fmt: skip
 
 
@@ -304,6 +306,13 @@ def distribute_tensor(
         src_data_rank: whose values count; None: each takes its part of its own.
 
     Raises: ValueError for placements that do not fit; NotImplementedError for more dimensions.
+
+    >>> dist = weft.distributed
+    >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
+    >>> x = distribute_tensor(weft.arange(3.0), placements=[Shard(0)])
+    >>> x.shape, x.to_local()
+    (torch.Size([3]), tensor([0., 1., 2.]))
+    >>> dist.destroy_process_group()
     """
     if isinstance(tensor, DTensor):
         return tensor.redistribute(device_mesh, placements)
@@ -317,3 +326,26 @@ def distribute_tensor(
         out: DTensor = placed(spec.part_of(whole).clone(), spec)
     raw(lambda: out.requires_grad_(tensor.requires_grad))
     return out
+
+
+def distribute_module(
+    module: Module,
+    device_mesh: DeviceMesh | None = None,
+    partition_fn: Callable[..., Any] | None = None,
+    input_fn: Callable[..., Any] | None = None,
+    output_fn: Callable[..., Any] | None = None,
+) -> Module:
+    """Not here: products of parts of tensors, which modules over a mesh are made of, are not.
+
+    Raises: NotImplementedError; `distributed.fsdp.fully_shard` cuts a module's parameters.
+
+    >>> weft.distributed.tensor.distribute_module(weft.nn.Linear(2, 1))
+    Traceback (most recent call last):
+        ...
+    NotImplementedError: [distribute_module] expected a module of one process, got one for a mesh...
+    """
+    raise NotImplementedError(
+        "[distribute_module] expected a module of one process, got one for a mesh: products of "
+        "parts are not here. Hint: distributed.fsdp.fully_shard cuts its parameters and gathers "
+        "them for use"
+    )

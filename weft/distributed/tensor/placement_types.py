@@ -8,7 +8,12 @@ __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
 class Placement:
-    """One dimension of a mesh, seen from a tensor."""
+    """One dimension of a mesh, seen from a tensor.
+
+    >>> from weft.distributed.tensor import Partial, Shard
+    >>> Shard(0).is_shard(), Shard(0).is_shard(1), Partial().is_replicate()
+    (True, False, False)
+    """
 
     def is_shard(self, dim: int | None = None) -> bool:
         """Whether the tensor is cut there, along `dim` if that is given."""
@@ -57,7 +62,12 @@ class _StridedShard(Shard):
 
 @dataclass(frozen=True)
 class Replicate(Placement):
-    """Whole in every process."""
+    """Whole in every process.
+
+    >>> from weft.distributed.tensor import Replicate
+    >>> Replicate(), Replicate() == Replicate()
+    (Replicate(), True)
+    """
 
     def __str__(self) -> str:
         return "R"
@@ -65,7 +75,12 @@ class Replicate(Placement):
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """What the processes have becomes the tensor by `reduce_op`: "sum", "avg", "max" ..."""
+    """What the processes have becomes the tensor by `reduce_op`: "sum", "avg", "max" ...
+
+    >>> from weft.distributed.tensor import Partial
+    >>> Partial("avg"), Partial().is_partial("sum")
+    (Partial(reduce_op='avg'), True)
+    """
 
     reduce_op: str = "sum"
 

@@ -27,26 +27,68 @@ _DEFAULT_SPARSE_BLOCK_SIZE = 128
 
 
 class AuxRequest(NamedTuple):
-    """What `flex_attention` is to return beside the output."""
+    """What `flex_attention` is to return beside the output.
+
+    Attributes:
+        lse: the logarithm of each row's sum of exponentials.
+        max_scores: each row's largest score.
+
+    >>> x = weft.ones(1, 1, 2, 4)
+    >>> flex_attention(x, x, x, return_aux=AuxRequest(max_scores=True))[1].max_scores
+    tensor([[[2., 2.]]])
+    """
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What was asked for: logarithms of the sums of exponentials, and the largest scores."""
+    """What was asked for by `AuxRequest`, else None.
+
+    Attributes:
+        lse, max_scores: of shape (B, H, L): logarithms of the sums of exponentials, and the largest
+            scores; float64 where the query is, else float32.
+
+    >>> x = weft.zeros(1, 1, 2, 4)
+    >>> _, aux = flex_attention(x, x, x, return_aux=AuxRequest(lse=True))
+    >>> aux.lse, aux.max_scores
+    (tensor([[[0.6931, 0.6931]]]), None)
+    """
 
     lse: Tensor | None = None
     max_scores: Tensor | None = None
 
 
 def noop_mask(batch: Tensor, head: Tensor, token_q: Tensor, token_kv: Tensor) -> Tensor:
-    """A mask that hides nothing."""
+    """A mask that hides nothing.
+
+    Args:
+        batch, head, token_q, token_kv: indices, of any shape.
+
+    Returns: True, of shape ().
+
+    >>> create_mask(noop_mask, 1, 1, 1, 2)
+    tensor([[[[True, True]]]])
+    """
     return batch.new_ones((), dtype=weft.bool)
 
 
 def and_masks(*mask_mods: Mask) -> Mask:
-    """What all of the masks show."""
+    """What all of the masks show.
+
+    Args:
+        mask_mods: functions of the indices of batch, head, query and key that give bools, whose
+            shapes broadcast.
+
+    Raises:
+        RuntimeError: something else than functions.
+
+    >>> near = and_masks(lambda b, h, q, kv: q >= kv, lambda b, h, q, kv: q - kv < 2)
+    >>> create_mask(near, 1, 1, 3, 3)[0, 0].int()
+    tensor([[1, 0, 0],
+            [1, 1, 0],
+            [0, 1, 1]], dtype=torch.int32)
+    """
     _expect_masks("and_masks", mask_mods)
 
     def both(b: Tensor, h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
@@ -59,7 +101,21 @@ def and_masks(*mask_mods: Mask) -> Mask:
 
 
 def or_masks(*mask_mods: Mask) -> Mask:
-    """What one of the masks shows."""
+    """What one of the masks shows.
+
+    Args:
+        mask_mods: functions of the indices of batch, head, query and key that give bools, whose
+            shapes broadcast.
+
+    Raises:
+        RuntimeError: something else than functions.
+
+    >>> either = or_masks(lambda b, h, q, kv: q == kv, lambda b, h, q, kv: kv == 0)
+    >>> create_mask(either, 1, 1, 3, 3)[0, 0].int()
+    tensor([[1, 0, 0],
+            [1, 1, 0],
+            [1, 0, 1]], dtype=torch.int32)
+    """
     _expect_masks("or_masks", mask_mods)
 
     def either(b: Tensor, h: Tensor, q: Tensor, kv: Tensor) -> Tensor:
@@ -147,12 +203,25 @@ def _dense(count: Tensor, indices: Tensor, columns: int) -> Tensor:
 class BlockMask:
     """Which blocks of queries and keys are seen, and a function for those seen in part.
 
+    `create_block_mask` makes one of a function.
+
     Attributes:
-        kv_num_blocks, kv_indices: for each row of blocks, how many are seen in part, and which.
+        kv_num_blocks, kv_indices: for each row of blocks, how many are seen in part, and which:
+            int32 of shapes (B, H, rows) and (B, H, rows, columns).
         full_kv_num_blocks, full_kv_indices: the same of those that are seen whole, or None.
         mask_mod: the function of positions within the blocks that are seen in part.
         seq_lengths: numbers of queries and keys.
         BLOCK_SIZE: queries and keys of a block.
+
+    Raises:
+        RuntimeError: kv_indices of less than 2 dimensions.
+        AssertionError: one alone of the two that tell what is seen whole.
+
+    >>> mask = create_block_mask(lambda b, h, q, kv: kv < 2, 1, 1, 4, 4, BLOCK_SIZE=2)
+    >>> mask.full_kv_num_blocks, mask.kv_num_blocks
+    (tensor([[[1, 1]]], dtype=torch.int32), tensor([[[0, 0]]], dtype=torch.int32))
+    >>> mask[:, :, 0].to_dense()
+    tensor([[[[1, 0]]]], dtype=torch.int32)
     """
 
     def __init__(
