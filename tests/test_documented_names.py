@@ -20,7 +20,7 @@ import pytest
 import weft
 
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
-MODULES = ["", "nn.functional", "linalg", "fft", "special", "nn.init", "nn.utils", "func"]
+MODULES = ["", "nn.functional", "linalg", "fft", "special", "nn.init", "nn.utils", "func", "masked"]
 # What is taken only if it has a meaning here.
 VALUES = {
     "requires_grad": False, "device": "cpu", "dtype": weft.float32, "layout": weft.strided,

@@ -95,7 +95,7 @@ RANKS = (
     "fft linalg special",
     "composites tools",
     "nn",
-    "func optim distributions multiprocessing overrides _checkpoint quasirandom",
+    "func optim distributions multiprocessing overrides _checkpoint quasirandom masked",
     "array_api",
     "_ops",
     "_library",

@@ -104,6 +104,7 @@ if _TYPE_CHECKING:
         hub,
         jit,
         library,
+        masked,
         memory,
         mps,
         mtia,

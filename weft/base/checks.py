@@ -84,10 +84,11 @@ def also_named(**names: str) -> Callable[[F], F]:
     return declare
 
 
-def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
+def checked(function: Any, who: str = "", *, lenient: bool = False, asks: bool = True) -> Any:
     """`function` with its arguments checked, and asked for overrides; itself where it has none.
 
     One with a parameter that is annotated as `object` is about anything at all: it asks nobody.
+    Nor does one without `asks`.
     """
     if not isinstance(function, FunctionType):
         return function
@@ -116,7 +117,7 @@ def checked(function: Any, who: str = "", *, lenient: bool = False) -> Any:
     if not count and not code.co_flags & 4:
         return function
     who = who or function.__name__
-    asks = all(notes.get(n) != "object" for n in names)
+    asks = asks and all(notes.get(n) != "object" for n in names)
     return _C._checked(function, who, names, tuple(kinds), positional, rest, lenient, asks, also)
 
 
@@ -127,13 +128,16 @@ def explain(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Non
         known._explain(args, kwargs)
 
 
-def install(module: str, prefix: str = "", strict: tuple[str, ...] = ()) -> None:
+def install(
+    module: str, prefix: str = "", strict: tuple[str, ...] = (), *, asks: bool = True
+) -> None:
     """Checks the public functions of a module.
 
     Args:
         module: its name.
         prefix: what stands before a function's name in errors.
         strict: where functions come from that refuse all misfits at once; others are lenient.
+        asks: whether the classes of arguments are asked for overrides.
     """
     names = vars(sys.modules[module])
     for name in names.get("__all__") or [*names]:
@@ -141,7 +145,7 @@ def install(module: str, prefix: str = "", strict: tuple[str, ...] = ()) -> None
         if not isinstance(value, FunctionType) or not value.__module__.startswith("weft."):
             continue
         lenient = not value.__module__.startswith(strict or ("-",))
-        made = checked(value, prefix + value.__name__, lenient=lenient)
+        made = checked(value, prefix + value.__name__, lenient=lenient, asks=asks)
         home = vars(sys.modules[value.__module__])
         if home.get(name) in (value, getattr(value, "__wrapped__", None)):  # pickle looks there
             home[name] = made

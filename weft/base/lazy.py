@@ -15,7 +15,7 @@ __all__ = ["LAZY", "MODULES", "NAMES", "install", "missing", "missing_module"]
 #: Public modules that `import weft` does not load.
 MODULES = (
     "amp", "array_api", "classes", "compiler", "cpu", "distributed", "distributions", "export",
-    "functional", "futures", "fx", "hub", "jit", "library", "memory", "mps", "mtia",
+    "functional", "futures", "fx", "hub", "jit", "library", "masked", "memory", "mps", "mtia",
     "multiprocessing", "nested", "onnx", "ops", "overrides", "profiler", "quasirandom", "see",
     "sparse", "torch_version", "types", "vision", "xpu",
 )  # fmt: skip
