@@ -48,7 +48,7 @@ def test_every_name_is_there_with_the_standard_s_arguments(name, text):
         ours = inspect.signature(found) if text else None
     except ValueError:  # the core's own, which has no other arguments than tensors
         return
-    if text is None:
+    if text is None or isinstance(found, type(weft.abs)):  # of which Python 3.13 says (*args, **kw)
         return
     parameters = list(ours.parameters.values())
     expected = list(signature(text).parameters.values())
