@@ -156,7 +156,6 @@ NO_DOCUMENTS = {
 # reason: names that need no example
 NO_EXAMPLE = {
     "it serves a process until that ends": "listen",
-    "weft's own use": "nn.parameter.hand_on",
     "it raises: there is no device": "accelerator.set_device_index",
     "it takes two processes": "distributed.P2POp distributed.batch_isend_irecv distributed.irecv "
     "distributed.isend distributed.recv distributed.recv_object_list distributed.send "

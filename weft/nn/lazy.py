@@ -31,12 +31,7 @@ from weft.nn.conv import (
 )
 from weft.nn.linear import Linear
 from weft.nn.module import Module
-from weft.nn.parameter import UninitializedBuffer, UninitializedParameter
-
-
-def is_lazy(value: Any) -> bool:
-    """Whether a parameter or buffer still has no shape."""
-    return isinstance(value, (UninitializedParameter, UninitializedBuffer))
+from weft.nn.parameter import UninitializedBuffer, UninitializedParameter, is_lazy
 
 
 def _materialize(value: Any, shape: tuple[int, ...]) -> None:

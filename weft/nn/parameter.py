@@ -11,6 +11,11 @@ from weft import _C, Tensor
 from weft.base.forms import expect
 from weft.base.subclasses import dispatches, hand_on
 
+__all__ = [
+    "Buffer", "Parameter", "UninitializedBuffer", "UninitializedParameter",
+    "UninitializedTensorMixin", "is_lazy",
+]  # fmt: skip
+
 
 class Parameter(Tensor):
     """A leaf tensor that a module registers as soon as it is assigned as an attribute.
@@ -62,7 +67,9 @@ def _keeps_class(cls: type) -> bool:
     own = getattr(cls, "_lends_memory", True)  # not one of weft's, as nested tensors are
     if cls is Tensor or not issubclass(cls, Tensor) or not own:
         return False
-    return hasattr(cls, "_of_class") or not issubclass(cls, (Parameter, Buffer, _Uninitialized))
+    return hasattr(cls, "_of_class") or not issubclass(
+        cls, (Parameter, Buffer, UninitializedTensorMixin)
+    )
 
 
 @functools.cache
@@ -198,8 +205,15 @@ def _rebuild_buffer(cls: type[Buffer], data: Tensor, persistent: bool) -> Buffer
     return cls(data, persistent=persistent)
 
 
-class _Uninitialized:
-    """A value without a shape yet: only `materialize` and what needs no values works."""
+class UninitializedTensorMixin:
+    """A value without a shape yet: only `materialize` and what needs no values works.
+
+    Raises: RuntimeError where the shape is asked for.
+
+    >>> import weft
+    >>> isinstance(weft.nn.LazyLinear(2).weight, weft.nn.parameter.UninitializedTensorMixin)
+    True
+    """
 
     def materialize(self: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
         """Take memory of that shape, uninitialised, and become an ordinary tensor.
@@ -223,7 +237,19 @@ class _Uninitialized:
         )
 
 
-class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[override]  # `shape`
+def is_lazy(param: Any) -> bool:
+    """Whether a parameter or buffer still has no shape.
+
+    >>> import weft
+    >>> layer = weft.nn.LazyLinear(2)
+    >>> before, _ = weft.nn.parameter.is_lazy(layer.weight), layer(weft.ones(1, 3))
+    >>> before, weft.nn.parameter.is_lazy(layer.weight)
+    (True, False)
+    """
+    return isinstance(param, UninitializedTensorMixin)
+
+
+class UninitializedParameter(UninitializedTensorMixin, Parameter):  # type: ignore[override]  # `shape`
     """A parameter whose shape is not known yet: of a lazy layer.
 
     Args:
@@ -256,7 +282,7 @@ class UninitializedParameter(_Uninitialized, Parameter):  # type: ignore[overrid
         return type(self), (self.requires_grad, None, self.data.dtype)
 
 
-class UninitializedBuffer(_Uninitialized, Tensor):  # type: ignore[override]  # `shape`
+class UninitializedBuffer(UninitializedTensorMixin, Tensor):  # type: ignore[override]  # `shape`
     """A buffer whose shape is not known yet: of a lazy layer.
 
     Args:

@@ -335,7 +335,7 @@ def summary(
 @contextmanager
 def _unchanged(model: Module) -> Iterator[None]:
     """Training flags, buffers and the generator are afterwards as they were."""
-    from weft.nn.lazy import is_lazy
+    from weft.nn.parameter import is_lazy
 
     flags = [(module, module.training) for module in model.modules()]
     buffers = [
