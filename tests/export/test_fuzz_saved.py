@@ -218,6 +218,45 @@ def test_temporaries_of_an_else_are_its_own():
         assert saved(program)(2, xs) == program(2, xs)
 
 
+def test_a_list_under_two_temporaries_where_ways_meet():
+    """It lay in the register of one, and the verifier refused what read the other."""
+
+    def chosen(i, xs):
+        while i > 5:
+            i -= 5 * i
+        a = xs and [1, 2] or i
+        a *= 2
+        return a
+
+    def gone_through(i, xs):
+        out = []
+        for q in (xs or {1: i}) or i:
+            out.append(q)
+        a, b = i and [q for q in {1: 2, 3: 4}] or xs
+        return out, a, b
+
+    for f in (chosen, gone_through):
+        for args in ((1, [3, 4]), (0, [3, 4]), (2, [])):
+            assert saved(f)(*args) == f(*args)
+
+
+def test_an_iterator_on_one_of_two_ways():
+    """`next` was refused a tuple."""
+
+    def known(i):
+        z = i and zip([1], [2]) or zip([3, 5], [4, 6])
+        return next(z), list(z), list(z)
+
+    def one_of_a_run(i):
+        given = iter([i, i])
+        z = (k * i for k in range(i + 2)) if i else given
+        return next(z), list(z), list(given)
+
+    for f in (known, one_of_a_run):
+        for i in (0, 3):
+            assert saved(f)(i) == f(i)
+
+
 def test_named_tuples_and_sizes_show_what_they_are_beside_classes_that_show_themselves():
     """They were shown as tuples, where any class of the program had a `__repr__`."""
 

@@ -302,11 +302,16 @@ class Frame:
         self.assign(instr.outs[0], value)
 
     def materialise(self, register: Register) -> None:
-        """Has a register hold what is known of it, as what runs later cannot know it."""
+        """Has a register hold what is known of it, as what runs later cannot know it.
+
+        What lies in another register, as a list does once it is the run's under another name, goes
+        to its own: on another way to where they meet it is there.
+        """
         value = self.env.get(register)
-        if value is None or isinstance(value, (Dynamic, Lost)):
+        if value is None or isinstance(value, Lost):
             return
-        try:
+        try:  # an iterator is one, as it may have begun on another way
+            value = self.lasting(value) if is_fresh(value) else value
             operand = self.operand(value)
         except NotExportable:
             name = register if isinstance(register, str) else self.lowered.registers[register]
