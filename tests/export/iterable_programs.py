@@ -224,8 +224,125 @@ def wrong_counts(n):
     )
 
 
+class Up:
+    """An iterator of its own; without an end, where `n` is none."""
+
+    def __init__(self, n):
+        self.i, self.n = 0, n
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.i += 1
+        if self.n is not None and self.i > self.n:
+            raise StopIteration
+        return self.i
+
+
+class Rising:
+    """Another iterator each time, which has no `__iter__`."""
+
+    class From:
+        def __init__(self, rows):
+            self.rows = [*rows]
+
+        def __next__(self):
+            return self.rows.pop(0) if self.rows else ends()
+
+    def __init__(self, n):
+        self.n = n
+
+    def __iter__(self):
+        return Rising.From(range(self.n))
+
+
+def ends():
+    raise StopIteration
+
+
+def turns_of_iterators(n):
+    """A TypeError: 'Up' object is not iterable."""
+    up, out, k = Up(n), [], None
+    for k in up:  # noqa: B007
+        for j in up:
+            if j > 1:
+                break
+        out.append(j)
+    else:
+        out.append("end")
+    for i in Rising(n + 2):
+        if i > 1:
+            break
+        try:
+            out.append(10 // i)
+        except ZeroDivisionError:
+            continue
+    else:
+        out.append("no end")
+    return out, k, i, up.i, [v * 2 for v in Up(n) if v != 2], {v: 1 for v in Rising(n)}
+
+
+def all_of_iterators(n):
+    rows = [*Up(n), 7]
+    rows += Up(n)
+    rows.extend(Rising(n))
+    return (
+        rows,
+        list(Up(n)), tuple(Rising(n)), sum(Up(n)), sorted(Up(n), key=lambda v: -v), set(Up(n)),
+        list(enumerate(Up(n))), list(map(str, Rising(n))), "-".join(str(v) for v in Up(n)),
+        given(*Up(n)), dict(zip(Up(n), "abc")), told(lambda: max(Up(n))),
+    )  # fmt: skip
+
+
+def asked_for_some(n):
+    """Of what has no end."""
+    up = Up(None)
+    a, *b = Up(n + 1)
+    c, d = Up(2)
+    return (
+        a, b, c, d, next(up), next(up, None), n + 5 in up, any(v > n + 5 for v in Up(n + 9)),
+        any(up), all(Rising(n)), list(zip([1, 2, 3], Up(None))), list(zip(Up(n), [1])), up.i,
+        told(lambda: [x for x, y in [Up(None)]]), next(Up(0), n), next(iter(Rising(3))),
+        list(zip(Up(n), Rising(n), strict=True)),
+    )  # fmt: skip
+
+
+class Less:
+    def __init__(self, v):
+        self.v = v
+
+    def __lt__(self, other):
+        return self.v < other.v
+
+    def __gt__(self, other):
+        return self.v > other.v
+
+
+def keys_with_effects(n):
+    """`sorted` went on through the list that its key changed; `min` asked the key of the best
+    again."""
+    rows, asked = [2, 0, n], []
+    made = sorted(rows, key=lambda _: rows.pop())
+
+    def key(v):
+        asked.append(v)
+        return Less(v % 3)
+
+    return made, rows, min([4, 2, 3, n], key=key), max((1, n, 5), key=key), asked
+
+
+def are_no_iterators(n):
+    return told(lambda: [v for v in Rising.From([n])]), told(lambda: next(Rising(n)))
+
+
 N = [(0,), (1,), (2,)]
 CASES = [
+    (turns_of_iterators, N),
+    (all_of_iterators, N),
+    (asked_for_some, N),
+    (are_no_iterators, N),
+    (keys_with_effects, N),
     (stars, N),
     (members, N),
     (methods, N),

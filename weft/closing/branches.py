@@ -202,7 +202,10 @@ class Branches(Specials):
         return loop.breaks if truth is True else reached
 
     def verb_for(self, instr: Instr) -> bool | None:
-        value = self.gone_through(self.read(instr.operands[0]))
+        value = self.read(instr.operands[0])
+        if self.may_ask(value):
+            return self.asking(instr, self.iterator_of(value))
+        value = self.gone_through(value)
         if isinstance(value, Turns):
             if instr.regions[1]:
                 raise NotExportable("zip() of Modules and values in a loop with an else")
@@ -236,6 +239,30 @@ class Branches(Specials):
         first = self.turn(loop, instr.regions[0])
         second, reached = self.after_loop(env, loop, instr.regions[1])
         self.emit("for", (home,), (iterable,), None, (first, second))
+        return reached
+
+    def asking(self, instr: Instr, iterator: Abstract) -> bool:
+        """A loop that asks an iterator, which may be one of the user's, before each turn."""
+        held = Dynamic(self.made("move", (self.operand(iterator),)))
+        loop = self.enter_loop(instr)
+        env = dict(self.env)
+        goes, item, ended = (self.writer.register() for _ in range(3))
+        with self.writer.region() as asked:
+            found = self.by_class(held, "__next__", [], lambda: self.of_run("next", [held]))
+            self.emit("move", (item,), (self.operand(found),))
+            self.emit("move", (goes,), (self.writer.constant(True),))
+        with self.writer.region() as test:
+            self.emit("match", (ended,), (self.writer.constant(StopIteration),))
+        with self.writer.region() as ends:
+            self.emit("move", (item,), (self.writer.constant(None),))
+            self.emit("move", (goes,), (self.writer.constant(False),))
+        with self.writer.region() as first:
+            self.emit("try", (ended,), (), [-1], (asked, [], [], test, ends))
+        with self.writer.region() as start:
+            self.assign(instr.outs[0], Dynamic(item))
+        body = start + self.turn(loop, instr.regions[0])
+        other, reached = self.after_loop(env, loop, instr.regions[1])
+        self.emit("while", (goes,), (), None, (first, body, other))
         return reached
 
     def unrolled(self, instr: Instr, items: list[Abstract]) -> bool | None:

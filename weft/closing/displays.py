@@ -186,9 +186,13 @@ class Displays(Frame):
         """Whether a record says that it has a value, or goes through it."""
         one, holder = parts
         found = self.by_class(
-            holder, "__contains__", [one], lambda: self.found_in([one, self.gone_through(holder)])
+            holder, "__contains__", [one], lambda: self.contained_plainly(one, holder)
         )
         self.settle(instr, self.negated(found, instr.attr == "not in"))
+
+    def contained_plainly(self, one: Abstract, holder: Abstract) -> Abstract:
+        """The same of what has no `__contains__` of the user's."""
+        raise NotImplementedError
 
     def negated(self, value: Abstract, holds: bool) -> Abstract:
         """The opposite of a value, if that is asked for."""

@@ -220,6 +220,37 @@ def not_copied(x: Any, name: str) -> Any:
     )
 
 
+def items_of(iterator: Any, most: int | None) -> list[Any]:
+    """What an iterator of the user's gives, `most` at most."""
+    out: list[Any] = []
+    try:
+        while most is None or len(out) < most:
+            out.append(next(iterator))
+    except StopIteration:
+        pass
+    return out
+
+
+def next_or(iterator: Any, default: Any) -> Any:
+    """`next` with a default value."""
+    try:
+        return next(iterator)
+    except StopIteration:
+        return default
+
+
+def zipped(*iterables: Iterable[Any]) -> list[Any]:
+    """`zip` of iterators of the user's, of which one may have no end."""
+    iterators = [iter(one) for one in iterables]
+    out = []
+    try:
+        while iterators:
+            out.append(tuple([next(one) for one in iterators]))
+    except StopIteration:
+        pass
+    return out
+
+
 def text_of(value: Any) -> str:
     """`repr`, as a function of its own: objects hold objects of their class."""
     return repr(value)

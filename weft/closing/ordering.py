@@ -70,7 +70,8 @@ def remove_from(rows: Any, value: Any) -> None:
 
 def in_order(iterable: Iterable[Any], *, key: Any = None, reverse: bool = False) -> list[Any]:
     """`sorted`, by `<` of objects that say themselves what it is."""
-    rows = [(value if key is None else key(value), value) for value in iterable]
+    # a list of them is there before the key is asked, as it is in Python
+    rows = [(value if key is None else key(value), value) for value in list(iterable)]
     if reverse:
         rows = rows[::-1]
     out: list[Any] = []
@@ -92,26 +93,26 @@ def sort(rows: Any, *, key: Any = None, reverse: bool = False) -> None:
 
 def least_of(iterable: Iterable[Any], *, key: Any = None) -> Any:
     """`min`, likewise."""
-    values = list(iterable)
-    if not values:
+    best: list[Any] = []
+    for value in iterable:
+        by = value if key is None else key(value)
+        if not best or by < best[0]:
+            best = [by, value]
+    if not best:
         raise ValueError("min() arg is an empty sequence")
-    best = values[0]
-    for value in values[1:]:
-        if value < best if key is None else key(value) < key(best):
-            best = value
-    return best
+    return best[1]
 
 
 def largest_of(iterable: Iterable[Any], *, key: Any = None) -> Any:
     """`max`, likewise."""
-    values = list(iterable)
-    if not values:
+    best: list[Any] = []
+    for value in iterable:
+        by = value if key is None else key(value)
+        if not best or by > best[0]:
+            best = [by, value]
+    if not best:
         raise ValueError("max() arg is an empty sequence")
-    best = values[0]
-    for value in values[1:]:
-        if value > best if key is None else key(value) > key(best):
-            best = value
-    return best
+    return best[1]
 
 
 def largest_or(values: Iterable[Any], *, key: Any = None, default: Any) -> Any:

@@ -29,10 +29,6 @@ _CONVERSIONS: dict[str, tuple[str, ...]] = {
     "reversed": ("__reversed__",),
 }  # fmt: skip
 _FILL = {"+": "list", "|": "dict"}  # in place, with what a value goes through
-_GO_THROUGH = {
-    "enumerate", "zip", "set", "frozenset", "sum", "sorted", "min", "max", "any", "all", "list",
-    "tuple", "dict",
-}  # fmt: skip
 
 
 class Records(Calls):
@@ -503,25 +499,11 @@ class Records(Calls):
             raise NotExportable(f"encode() in {name.value!r}", "encode in UTF-8")
         return []
 
-    # ---- items
-
-    def verb_unpack(self, instr: Instr) -> None:
-        value = self.read(instr.operands[0])
-        if self.have([value], "__iter__"):
-            items = self.operand(self.gone_through(value))
-            homes = tuple(map(self.home, instr.outs))
-            self.emit("unpack", homes, (items,), instr.attr)
-            for register, home in zip(instr.outs, homes):
-                self.env[register] = Dynamic(home)
-            return
-        super().verb_unpack(instr)
+    # ---- builtins
 
     def items_of(self, name: str, args: list[Abstract]) -> list[Abstract]:
         """The arguments of a builtin, with what gives their items in the place of records."""
-        one_by_one = name in ("min", "max") and len(args) != 1
-        if name not in _GO_THROUGH or one_by_one or not self.have(args, "__iter__"):
-            return args
-        return [self.gone_through(a) for a in args]
+        raise NotImplementedError
 
     def in_records(self, name: str, args: list[Abstract], words: Words) -> Abstract | None:
         """Builtins that compare, add or ask for the truth of what may be records: as Python's own

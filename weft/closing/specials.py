@@ -21,8 +21,8 @@ from weft.closing import known, library, ordering
 from weft.closing.classes import fields_of, is_record, method_of_class
 from weft.closing.control import while_loop
 from weft.closing.errors import NotExportable
-from weft.closing.frame import Words, is_fresh, kind_of, plain, with_reads
-from weft.closing.records import Records
+from weft.closing.frame import Words, kind_of, plain, with_reads
+from weft.closing.iterables import Iterables
 from weft.closing.values import (
     Abstract,
     Bound,
@@ -30,7 +30,6 @@ from weft.closing.values import (
     Closure,
     Dynamic,
     Items,
-    KnownIterator,
     Pack,
     Ref,
     Static,
@@ -42,7 +41,7 @@ from weft.frontend.ir import Instr
 from weft.nn.transformer import _may_nest
 
 
-class Specials(Records):
+class Specials(Iterables):
     """The part of `Walk` that knows functions of Python's."""
 
     def special(self, function: Any, args: list[Abstract], words: Words) -> Abstract | None:
@@ -283,28 +282,6 @@ class Specials(Records):
         assert isinstance(found, Dynamic)
         return Dynamic(found.register, "type")
 
-    def special_iter(self, args: list[Abstract], words: Words) -> Abstract | None:
-        items = self.known_items(args[0])
-        if items is not None and (self.is_asked_once() or not all(map(self.can_hold, items))):
-            return Static(KnownIterator(items, len(self.loops)))
-        return self.by_class(args[0], "__iter__", [], lambda: self.iterator(args[0]))
-
-    def special_next(self, args: list[Abstract], words: Words) -> Abstract | None:
-        of = args[0].value if isinstance(args[0], Static) else None
-        first: list[Abstract] | None = None
-        if isinstance(of, KnownIterator) and of.loops == len(self.loops) and not of.asked:
-            of.asked, first = True, of.items
-        elif is_fresh(args[0]) and not isinstance(of, set):
-            first = self.known_items(args[0])  # it has no name: nobody asks it again
-        if first is not None and (first := first[:1] or args[1:]):
-            return first[0]
-        if isinstance(args[0], Static) and not args[0].fresh:
-            raise NotExportable("next()", "go through the values in a loop")
-        of_run = self.iterator(args[0]) if is_fresh(args[0]) else args[0]
-        return self.by_class(
-            of_run, "__next__", [], lambda: self.of_run("next", [of_run, *args[1:]])
-        )
-
     def special_bool(self, args: list[Abstract], words: Words) -> Abstract | None:
         if args and (holds := self.truth(self.unread(args[0]))) is not None:
             return Static(holds)
@@ -457,7 +434,7 @@ _OPERATORS: dict[str, dict[str, Callable[..., Any]]] = {
 }  # fmt: skip
 
 
-def _first(_: Records, args: list[Abstract], words: Words) -> Abstract | None:
+def _first(_: Specials, args: list[Abstract], words: Words) -> Abstract | None:
     """Of a function that only names what it is given."""
     return args[0]
 
