@@ -247,7 +247,9 @@ class Packaged:
     def constant_record(self, v):
         key = v["class"]
         if key not in self.records:
-            if v.get("tuple"):
+            if key.startswith("torch.return_types."):
+                self.records[key] = weft.return_types.KINDS[key.rpartition(".")[2]]
+            elif v.get("tuple"):
                 self.records[key] = collections.namedtuple(key, v["fields"])
             else:
                 told = {k: of for k, of in v.items() if k not in ("class", "fields")}

@@ -5,6 +5,7 @@ programs, for test_python.py."""
 import collections
 import functools
 import itertools
+from typing import NamedTuple
 
 import weft as torch
 
@@ -332,16 +333,47 @@ def keys_with_effects(n):
     return made, rows, min([4, 2, 3, n], key=key), max((1, n, 5), key=key), asked
 
 
+class Row(NamedTuple):
+    a: int
+    b: int
+
+
+class Defaulted(NamedTuple):
+    a: int
+    b: int = 7
+
+
+def stars_of_results(x, *more):
+    """Refused: what writes `out=` looked at the class of the results."""
+    q = torch.linalg.householder_product(*torch.geqrf(x))
+    y = torch.ormqr(*torch.geqrf(x), x)
+    p = torch.lu_unpack(*torch.linalg.lu_factor(x))
+    return q, y, tuple(p), torch.tensordot(*torch.linalg.qr(x)), torch.tensordot(x, *more)
+
+
+def another_of(row, values):
+    return type(row)(*values)
+
+
+def stars_of_classes(n):
+    row = another_of(Row(n, 2), [3, n])
+    none, some = told(lambda: another_of(row, [n])), told(lambda: Defaulted(*[n] * n).b)
+    return row.a, row.b, another_of([], [(n,)]), none, some
+
+
 def are_no_iterators(n):
     return told(lambda: [v for v in Rising.From([n])]), told(lambda: next(Rising(n)))
 
 
 N = [(0,), (1,), (2,)]
+X = torch.tensor([[1.0, 2.0, 0.5], [0.0, 3.0, 1.0], [4.0, -1.0, 2.0]])
 CASES = [
     (turns_of_iterators, N),
     (all_of_iterators, N),
     (asked_for_some, N),
     (are_no_iterators, N),
+    (stars_of_results, [(X, X), (X, X, 1)]),
+    (stars_of_classes, N),
     (keys_with_effects, N),
     (stars, N),
     (members, N),

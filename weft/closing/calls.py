@@ -104,27 +104,67 @@ class Calls(Making):
             module := innermost(callee.value), weft.nn.Module
         ):
             return self.call_open(self.called(module), args, words)
-        if isinstance(callee, Static) and is_named_tuple(callee.value):
-            count = len(fields_of(callee.value))
-            items = tuple(self.writer.register() for _ in range(count))
-            self.emit("unpack", items, (self.operand(args),))
-            return self.call(callee, list(map(Dynamic, items)), {})
+        is_empty = isinstance(words, Static) and words.value is None
+        if isinstance(callee, Static) and is_named_tuple(callee.value) and is_empty:
+            return self.named_tuple_of(callee.value, args)
+        if isinstance(callee, Dynamic) and callee.kind == "type":
+            return self.open_one_of(callee, args, words)
         if self.is_of_programs(callee):
-            function = self.operand(callee)
-            return Dynamic(
-                self.made("call_ex", (function, self.operand(args), self.operand(words)))
-            )
+            return self.called_open(self.operand(callee), args, words)
         self.refresh()
         if isinstance(callee, Closure) and not dynamic_parts(callee):
-            number = self.closer.open_function(self.target_of_closure(callee), [], [])
+            number = self.closer.open_function(self.target_of_closure(callee), [], [], not is_empty)
         elif isinstance(callee, Static) and isinstance(unwrapped(innermost(callee.value)), _OPENED):
-            number = self.closer.open_function(*target_of(callee.value, self.closer.state))
+            target, fixed, modes = target_of(callee.value, self.closer.state)
+            number = self.closer.open_function(target, fixed, modes, not is_empty)
         else:
             reason = "a call with * or ** of what only a run knows"
             raise NotExportable(reason, "pass the arguments one by one")
-        function = self.writer.constant(Ref("function", number))
-        operands = self.operand(args), self.operand(words)
-        return Dynamic(self.made("call_ex", (function, *operands)))
+        return self.called_open(self.writer.constant(Ref("function", number)), args, words)
+
+    def named_tuple_of(self, kind: Any, args: Abstract) -> Abstract:
+        """A named tuple of as many values as a run has: what its class says of that number."""
+        kept = Dynamic(self.operand(self.call(Static(tuple), [args], {})))
+        count = self.operand(self.call(Static(len), [kept], {}))
+        fields = len(fields_of(kind))
+
+        def of(number: int) -> Abstract:
+            try:
+                kind(*[None] * number)
+            except TypeError as error:
+                return self.raised(TypeError, str(error))
+            items = tuple(self.writer.register() for _ in range(number))
+            self.emit("unpack", items, (kept.register,))
+            return self.call(Static(kind), list(map(Dynamic, items)), {})
+
+        def is_number(number: int) -> int:
+            return self.made("compare", (count, self.writer.constant(number)), "==")
+
+        takes = f"{kind.__name__}.__new__() takes {fields + 1} positional arguments"
+        message = f"{takes} but more were given"
+        return self.case(
+            [*range(fields + 1)], is_number, of, lambda: self.raised(TypeError, message)
+        )
+
+    def called_open(self, callee: int, args: Abstract, words: Abstract) -> Dynamic:
+        """The same of what a program has."""
+        return Dynamic(self.made("call_ex", (callee, self.operand(args), self.operand(words))))
+
+    def open_one_of(self, kind: Dynamic, args: Abstract, words: Abstract) -> Abstract:
+        """The same of a class that only a run knows, as that of a result is."""
+
+        def make(one: type) -> Abstract:
+            if is_named_tuple(one):
+                return self.call_open(Static(one), args, words)
+            message = f"a call of {one.__qualname__} with * or ** of what only a run knows"
+            return self.raised(NotImplementedError, message)
+
+        return self.case(
+            self.closer.state.kinds_of(object),
+            lambda one: self.is_kind(kind, one),
+            make,
+            lambda: self.called_open(kind.register, args, words),
+        )
 
     def of_library(self, value: Any) -> Callable[..., Any] | None:
         """What stands for a function of Python's library in programs, if it is one."""

@@ -342,16 +342,19 @@ class Closer:
         self.package.functions[number] = walk.run_entry(fixed, modes)
         self.package.entries[name] = number
 
-    def open_function(self, target: Target, fixed: list[Abstract], modes: list[Ref]) -> int:
+    def open_function(
+        self, target: Target, fixed: list[Abstract], modes: list[Ref], by_name: bool
+    ) -> int:
         """The number of a function that binds its arguments when the program runs, as entries do,
-        behind the first ones, which are known."""
+        behind the first ones, which are known; whether some may come by name."""
         free = tuple((name, self.pattern(a)) for name, a in target.free.items())
-        key = ("open", id(target.lowered), id(target.module), free, *map(self.pattern, fixed))
+        given = by_name, *map(self.pattern, fixed)
+        key = ("open", id(target.lowered), id(target.module), free, *given)
         if key not in self.made:
             self._alive += [target, fixed]
             number, walk = self.new(target)
             self.made[key] = Made(number)
-            self.package.functions[number] = walk.run_entry(fixed, modes)
+            self.package.functions[number] = walk.run_entry(fixed, modes, by_name)
         return self.made[key].number
 
     def new(self, target: Target) -> tuple[int, Walk]:

@@ -57,10 +57,6 @@ class Making(Attributes):
     def call_one_of(self, kind: Dynamic, args: list[Abstract], words: Words) -> Abstract:
         """A call of a class that only a run knows, as that of `type(self)`."""
 
-        def is_kind(one: type) -> int:
-            of = self.writer.constant(self.closer.state.record(one))
-            return self.made("compare", (kind.register, of), "is")
-
         def make(one: type) -> Abstract:
             try:
                 return self.call_class(one, args, words)
@@ -68,7 +64,17 @@ class Making(Attributes):
                 return self.raised(TypeError, error.reason)
 
         kinds = [k for k in self.closer.state.kinds_of(object) if not issubclass(k, tuple)]
-        return self.case(kinds, is_kind, make, lambda: self.call_at_run(kind.register, args, words))
+        return self.case(
+            kinds,
+            lambda one: self.is_kind(kind, one),
+            make,
+            lambda: self.call_at_run(kind.register, args, words),
+        )
+
+    def is_kind(self, kind: Dynamic, one: type) -> int:
+        """Whether a class that only a run knows is one of records."""
+        of = self.writer.constant(self.closer.state.record(one))
+        return self.made("compare", (kind.register, of), "is")
 
     def grad_scope(self, args: list[Abstract], words: Words) -> Abstract:
         """`set_grad_enabled`, which holds at once, not in a scope alone: here only in a `with`."""

@@ -38,19 +38,28 @@ class Walk(Branches):
         self.body(self.lowered.body)
         return self.writer.finish(names, {}, 0)
 
-    def run_entry(self, fixed: list[Abstract], modes: list[Ref]) -> Function:
-        """For calls from outside, in modes: parameters behind `fixed` are bound as Python's."""
+    def run_entry(self, fixed: list[Abstract], modes: list[Ref], by_name: bool = True) -> Function:
+        """For calls from outside, in modes: parameters behind `fixed` are bound as Python's; where
+        no argument comes by name, those that are given by name alone are what they are else."""
         self.is_entry = True
         code = self.target.code
         positional, words = code.co_argcount, code.co_kwonlyargcount
         marks = [""] * (positional + words)
         marks += ["*"] * bool(code.co_flags & inspect.CO_VARARGS)
         marks += ["**"] * bool(code.co_flags & inspect.CO_VARKEYWORDS)
+        known = dict(enumerate(fixed))
+        if not by_name:
+            named = self.lowered.registers[positional : positional + words]
+            defaults = self.target.defaults
+            given = {k: defaults[n] for k, n in enumerate(named, positional) if n in defaults}
+            known |= given
+            words -= len(given)
+            known |= {len(marks) - 1: Items(dict)} if marks[-1:] == ["**"] else {}
         params = []
         for register, mark in enumerate(marks):
             name = self.lowered.registers[register]
-            if register < len(fixed):
-                self.env[register] = fixed[register]
+            if register in known:
+                self.env[register] = known[register]
                 continue
             self.own[register] = self.writer.param(name)
             self.env[register] = Dynamic(self.own[register])
