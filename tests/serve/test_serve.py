@@ -1,5 +1,6 @@
 """`weft serve` as its clients see it: a server in a process of its own, on a free port."""
 
+import contextlib
 import http.client
 import json
 import queue
@@ -376,6 +377,27 @@ def test_half_a_request_is_not_waited_for_at_the_end(serve):
             answer = b"".join(iter(lambda c=connection: c.recv(4096), b""))
         assert answer[:12] == begins
         assert (b"[serve] the server stops" in answer) == bool(begins)
+
+
+def test_an_answer_that_nobody_reads_is_let_go_at_the_end(serve):
+    """SIGTERM waited for its client, however long that was there."""
+    server = serve()
+    body = b'{"args": ["%s"]}' % (b"a" * 30_000_000)  # more than sockets hold
+    head = b"POST /echo HTTP/1.1\r\nhost: a\r\ncontent-length: %d\r\n\r\n" % len(body)
+    with socket.create_connection(("127.0.0.1", server.port)) as connection:
+        connection.sendall(head + body)
+        assert connection.recv(12) == b"HTTP/1.1 200"
+        threads, results = server.at_once([("spin", tensor([1.0]), 20_000)])
+        server.wait_for(1)
+        assert server.stop() == 0
+        for thread in threads:
+            thread.join()
+        assert results == [tensor([20_001.0])]
+        count = 0
+        with contextlib.suppress(ConnectionResetError):
+            while read := connection.recv(1 << 20):
+                count += len(read)
+        assert count < 30_000_000
 
 
 def test_sizes_of_an_export_are_looked_at(serve, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import signal
 import socket
 import sys
@@ -72,7 +73,9 @@ def run(args: argparse.Namespace) -> int:
     class Server(uvicorn.Server):
         async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
             front.stop()
+            lets_go = asyncio.ensure_future(front.lets_go(self.server_state.connections))
             await super().shutdown(sockets)
+            lets_go.cancel()
 
     server = Server(uvicorn.Config(front, lifespan="off", access_log=False, log_level="warning"))
 

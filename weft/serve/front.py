@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import math
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 from weft.serve import wire
@@ -19,6 +19,8 @@ __all__ = ["Front"]
 ARRIVES, DISCARDS = 30.0, 5.0
 #: Seconds that the server reads on what arrives when it is told to stop.
 STOPS = 1.0
+#: Seconds that clients have to read their answers, once the last has been made, when it stops.
+DRAINS = 5.0
 
 _Receive = Callable[[], Awaitable[dict[str, Any]]]
 _Send = Callable[[dict[str, Any]], Awaitable[None]]
@@ -49,6 +51,15 @@ class Front:
         self._stops_at = asyncio.get_running_loop().time() + STOPS
         for read in self._reads:
             read.reschedule(min(read.when() or math.inf, self._stops_at))
+
+    async def lets_go(self, connections: Iterable[Any]) -> None:
+        """Closes what is still open of connections `DRAINS` seconds after the last answer is there:
+        their clients do not read it."""
+        while self._under_way:
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(DRAINS)
+        for connection in [*connections]:
+            connection.transport.abort()
 
     @contextlib.asynccontextmanager
     async def reads(self, seconds: float) -> AsyncIterator[None]:
