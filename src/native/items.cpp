@@ -79,7 +79,7 @@ Thing item_of_sequence(Raw holder, Raw key) {
 }
 
 void set_slice(Raw holder, const Slice& slice, Raw value) {
-    if (!is_iterable(value)) raise_as(types::TypeError, "can only assign an iterable");
+    if (!has_items(value)) raise_as(types::TypeError, "can only assign an iterable");
     std::vector<Thing> given = all_of(value);
     auto& items = holder.as<List>()->items;
     const Span s = span_of(slice, static_cast<int64_t>(items.size()));

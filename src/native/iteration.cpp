@@ -51,6 +51,10 @@ bool is_iterable(Raw value) {
     return is_sized(value) || value.is(Kind::Iterator) || value.is_tensor();
 }
 
+bool has_items(Raw value) {
+    return is_iterable(value) && !(value.is_tensor() && operand(value).ndim() == 0);
+}
+
 Thing iterate(Raw value) {
     if (value.is(Kind::Iterator)) return Thing::borrow(value);
     if (!is_iterable(value))

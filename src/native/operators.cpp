@@ -120,7 +120,7 @@ Thing binary_or_none(int32_t op, Raw a, Raw b) {
 void update(Dict& dict, Raw pairs) {
     int64_t k = 0;
     for (const Thing& pair : all_of(pairs)) {
-        if (!is_iterable(pair.get()))
+        if (!has_items(pair.get()))
             raise_as(types::TypeError, "cannot convert dictionary update sequence element #", k,
                      " to a sequence");
         const std::vector<Thing> two = all_of(pair.get());

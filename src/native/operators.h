@@ -38,6 +38,9 @@ Thing item_at(Raw sequence, int64_t k);
 /// A new iterator; of an iterator itself.
 Thing iterate(Raw value);
 bool is_iterable(Raw value);
+/// Whether its items can be had, which a tensor without dims has none of: what says in its own words
+/// that it wants a sequence asks this.
+bool has_items(Raw value);
 /// The next value; empty at the end.
 Thing next(Iterator& iterator);
 /// All of them.

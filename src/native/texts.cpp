@@ -161,7 +161,7 @@ Thing text_replace(Host&, const Given& g) {
 // ---- splitting and joining
 
 Thing text_join(Host&, const Given& g) {
-    if (!is_iterable(g.args[1])) raise_as(types::TypeError, "can only join an iterable");
+    if (!has_items(g.args[1])) raise_as(types::TypeError, "can only join an iterable");
     std::string out;
     int64_t k = 0;
     for (const Thing& item : all_of(g.args[1])) {

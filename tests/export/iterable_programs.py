@@ -222,6 +222,33 @@ def wrong_counts(n):
         told(lambda: sorted()),
         told(lambda: "a".upper(n)),
         told(lambda: [n].append()),
+        told(lambda: sorted(n, n)),
+        told(lambda: sorted([n], key=None, foo=1)),
+        told(lambda: sum()),
+        told(lambda: sum([n], 1, 2)),
+        told(lambda: sum(n)),
+        told(lambda: enumerate()),
+        told(lambda: max(n, n, default=1)),
+        told(lambda: int("1", 2, 3)),
+        told(lambda: tuple([1], 2)),
+        told(lambda: str(1, 2, 3, 4)),
+        told(lambda: bool(1, 2)),
+    )
+
+
+def tensors_without_items(x):
+    """An error of an op's told of the tensor, where Python tells of what it was to be."""
+    rows = [1, 2]
+
+    def assign():
+        rows[:1] = x
+
+    return (
+        told(lambda: "".join(x)),
+        told(lambda: dict([x])),
+        told(assign),
+        told(lambda: sorted(x)),
+        told(lambda: [*x]),
     )
 
 
@@ -390,4 +417,5 @@ CASES = [
     (without_room, N),
     (kinds_that_are_none, N),
     (wrong_counts, N),
+    (tensors_without_items, [(torch.tensor(1.5),)]),
 ]

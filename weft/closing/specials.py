@@ -47,7 +47,7 @@ class Specials(Iterables):
     def special(self, function: Any, args: list[Abstract], words: Words) -> Abstract | None:
         """What a function gives that is known here by itself; None: a run has to call it."""
         name, given = known.builtin_name(function), args
-        if isinstance(function, types.BuiltinFunctionType) or function in (map, filter):
+        if isinstance(function, (types.BuiltinFunctionType, type)):
             if (message := miscalled(function, len(args), tuple(words))) is not None:
                 return self.raised(TypeError, message)
         if name in ordering.IN_ORDER and plain(words.get("key", Static(0))) is None:
@@ -353,24 +353,29 @@ def miscalled(function: Callable[..., Any], count: int, words: tuple[str, ...]) 
     take them."""
     if function.__module__ != "builtins":
         return None
-    nones = [None] * count
+    given = [()] * count  # which `sorted` goes through before it looks at its words
     try:
-        inspect.signature(function).bind(*nones, **dict.fromkeys(words))
+        inspect.signature(function).bind(*given, **dict.fromkeys(words))
     except ValueError:  # it tells no signature
-        if count >= _LEAST.get(function.__name__, 0):
+        least, most = _COUNTS.get(function.__name__, (0, count))
+        if least <= count <= (1 if "default" in words else most):
             return None
     except TypeError:
         pass
     else:
         return None
     try:
-        function(*nones, **dict.fromkeys(words))
+        function(*given, **dict.fromkeys(words))
     except TypeError as error:
         return str(error)
     return None
 
 
-_LEAST = {"iter": 1, "next": 1, "getattr": 2, "map": 2, "filter": 2, "min": 1, "max": 1}
+_MANY = 1 << 30
+_COUNTS = {
+    "iter": (1, 2), "next": (1, 2), "getattr": (2, 3), "map": (2, _MANY), "filter": (2, 2),
+    "min": (1, _MANY), "max": (1, _MANY), "int": (0, 2), "str": (0, 3), "bool": (0, 1),
+}  # fmt: skip
 
 
 def kinds_in(kinds: Any) -> Iterator[type]:
