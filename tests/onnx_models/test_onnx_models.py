@@ -207,6 +207,13 @@ def until(x):
     return x, k
 
 
+def attributes(x):
+    """`is_cpu` was refused: it was in no list of attributes that are known."""
+    plain = x.is_cpu and not (x.is_cuda or x.is_mps or x.is_sparse or x.requires_grad)
+    scale = x.itemsize if plain and x.is_leaf and x.grad is None else x.ndim
+    return x.mT * scale, x.data.to(x.dtype).T.real * x.ndim
+
+
 class Case(NamedTuple):
     model: Any
     args: tuple[Any, ...]
@@ -274,6 +281,7 @@ CASES = {
         {"x": {0: "n"}},
     ),
     "until": lambda: Case(until, (R(2),), [(R(2) - 20,), (R(2) + 20,)], None, "Loop"),
+    "attributes": lambda: Case(attributes, (R(4, 3),), [(R(7, 3),)], {"x": {0: "n"}}),
     "in place": lambda: Case(in_place(), (R(4, 3),), [(R(7, 3),)], {"x": {0: "n"}}),
 }  # fmt: skip
 
@@ -303,6 +311,15 @@ def same(found: Any, expected: Any) -> None:
         a, b = (t.detach().numpy() if isinstance(t, weft.Tensor) else np.array(t) for t in (a, b))
         assert a.shape == b.shape
         np.testing.assert_allclose(a, b, 1e-4, 1e-5)
+
+
+def test_an_attribute_that_goes_by_a_free_size_is_refused() -> None:
+    def bytes_of(x: Any) -> Any:
+        return x + x.nbytes
+
+    agrees(bytes_of, export(bytes_of, (R(4, 3),)), [(R(4, 3),)])
+    with pytest.raises(RuntimeError, match="the attribute 'nbytes' of a tensor"):
+        export(bytes_of, (R(4, 3),), dynamic_axes={"x": {0: "n"}})
 
 
 def flat(v: Any) -> list[Any]:

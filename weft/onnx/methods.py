@@ -28,25 +28,6 @@ from weft.onnx.values import (
     readable,
 )
 
-_PLAIN_ATTRS = frozenset(
-    {
-        "dtype",
-        "ndim",
-        "is_cuda",
-        "is_leaf",
-        "requires_grad",
-        "itemsize",
-        "layout",
-        "grad",
-        "is_sparse",
-        "is_quantized",
-        "is_meta",
-        "is_nested",
-        "names",
-        "grad_fn",
-    }
-)
-
 
 class Methods:
     """The part of `Walk` that knows what values have."""
@@ -332,8 +313,6 @@ class Methods:
             return getattr(v, name)
         if name == "shape":
             return tuple(self.size(v, d) for d in range(v.value.rank))
-        if name in _PLAIN_ATTRS:
-            return getattr(v.examples[0], name)
         if name == "device":
             return "cpu"
         if name in ("T", "mT", "H", "mH"):
@@ -350,6 +329,9 @@ class Methods:
             return v
         if callable(getattr(weft.Tensor, name, None)):
             return Callee("method", (v, name))
+        told, other = (getattr(e, name, v) for e in v.examples)
+        if not isinstance(told, (weft.Tensor, Held)) and told == other:  # whatever the free sizes
+            return told
         raise NotOnnx(f"the attribute {name!r} of a tensor")
 
     def verb_set_attr(self, i: Instr, holder: Any, v: Any) -> None:
