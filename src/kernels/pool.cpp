@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/parallel.h"
-#include "kernels/simd.h"
+#include "kernels/simd_selecting.h"
 
 namespace weft::kernels {
 namespace {
@@ -100,15 +100,6 @@ struct LargestOfRow {
         }
     }
 };
-
-/// Runs Body with vectors of at most 32 bytes: GCC 12 takes selections between wider ones apart.
-template <class Body, class... Args>
-void per_isa_selecting(Args... args) {
-#if defined(__x86_64__)
-    if (cpu_level != CpuLevel::Baseline) return IsaVersions<Body, Args...>::avx2(args...);
-#endif
-    IsaVersions<Body, Args...>::baseline(args...);
-}
 
 /// Calls `row(first output index, values, places)` for every row of outputs of a plane.
 template <class T, class Row>

@@ -205,6 +205,66 @@ def test_sampling_through_an_affine_map(agree, numbers, dims, mode, padding, ali
     agree(snippet, rtol=1e-7, atol=1e-9)
 
 
+SIZES = [(2, 3, 5, 6, 4), (1, 1, 1, 7, 2), (2, 5, 9, 1, 1)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize(("dims", "mode"), [
+    (2, "bilinear"), (2, "nearest"), (2, "bicubic"), (3, "bilinear"), (3, "nearest"),
+])  # fmt: skip
+def test_sampling_far_outside_and_in_blocks(agree, numbers, dims, mode, padding, dtype):
+    """Up to 200 places, some of them several images away, over images of one pixel too."""
+
+    def snippet(t):
+        results = []
+        for n, c, *sizes in SIZES:
+            for places in ((1, 1, 3), (20, 10, 1)):
+                x = numbers(t, n, c, *sizes[:dims], dtype=getattr(t, dtype)).requires_grad_()
+                grid = numbers(t, n, *places[:dims], dims, low=-4, high=4, dtype=x.dtype)
+                grid.requires_grad_()
+                for align in (False, True):
+                    y = t.nn.functional.grid_sample(x, grid, mode, padding, align)
+                    results += [y, *t.autograd.grad(y, [x, grid], t.sin(y.detach()))]
+        return results
+
+    agree(snippet, rtol=1e-3 if dtype == "float32" else 1e-8, atol=1e-4)
+
+
+@pytest.mark.parametrize("mode", ["bilinear", "nearest", "bicubic"])
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+def test_places_that_are_no_numbers_and_pixels_that_are_none(agree, mode, padding):
+    """What lies outside counts as 0, whatever the pixel is that stands for it."""
+
+    def snippet(t):
+        nan, inf = float("nan"), float("inf")
+        x = t.tensor([nan, 2, 3, 4, inf, 6, 7, 8, 9]).view(1, 1, 3, 3)
+        grid = t.tensor([nan, 0, 0, nan, 1e30, 0, inf, 0.1, -inf, 0.1, 3, 3, 1, 1, 0.9, 0.2])
+        return t.nn.functional.grid_sample(x, grid.view(1, 1, -1, 2), mode, padding, False)
+
+    agree(snippet)
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border", "reflection"])
+@pytest.mark.parametrize(("dims", "mode"), [(2, "bilinear"), (2, "bicubic"), (3, "bilinear")])
+def test_derivatives_of_sampling_to_the_third_order(dims, mode, padding):
+    """PyTorch has the first one only."""
+    weft.manual_seed(0)
+    x = weft.randn(2, 2, 4, 3, 5, dtype=weft.float64)[(..., *[0] * (3 - dims))].requires_grad_()
+    grid = weft.rand(2, *[2, 3, 1][:dims], dims, dtype=weft.float64) * 2.6 - 1.3
+    grid.requires_grad_()
+
+    def sample(x, grid):
+        return F.grid_sample(x, grid, mode, padding, False)
+
+    def slopes(x, grid):
+        return weft.autograd.grad(sample(x, grid).sin().sum(), [x, grid], create_graph=True)
+
+    assert weft.autograd.gradcheck(sample, (x, grid))
+    assert weft.autograd.gradgradcheck(sample, (x, grid))
+    assert weft.autograd.gradgradcheck(slopes, (x, grid))
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("align", [False, True])
 @pytest.mark.parametrize("dims", [2, 3])

@@ -64,7 +64,8 @@ INSIDE = "an internal record, whose callers never pass it these"
 _REASONS: list[tuple[str, str, str]] = [  # why, kinds, records
     (
         NOTHING, "floats nan inf",
-        "_upsample scaled_dot_product_attention conv_transpose1d conv_transpose2d _rnn_sequence",
+        "_upsample _grid_sample scaled_dot_product_attention conv_transpose1d conv_transpose2d "
+        "_rnn_sequence",
     ),
     (NOTHING, "floats inf", "batch_norm cross_entropy"),
     (SIGN, "floats nan inf", "linalg_slogdet"),

@@ -237,53 +237,6 @@ def upsample_bilinear(input: Tensor, size: Any = None, scale_factor: Any = None)
 # --- sampling at given places -------------------------------------------------------------------
 
 
-def _reflected(x: Tensor, low: float, span: float) -> Tensor:
-    """x, reflected at `low` and `low + span` until it lies between them."""
-    if span == 0:
-        return weft.zeros_like(x)
-    x = (x - low).abs()
-    times = (x / span).floor().detach()
-    rest = x - times * span
-    return weft.where(times % 2 == 0, rest + low, span - rest + low)
-
-
-def _placed(x: Tensor, size: int, padding_mode: str, align: bool) -> Tensor:
-    """Coordinates outside of the image as the padding mode sees them."""
-    if padding_mode == "zeros":
-        return x
-    if padding_mode == "reflection":
-        x = _reflected(x, 0, size - 1) if align else _reflected(x, -0.5, size)
-    # not clamp: on the edge itself the slope is 0
-    last = weft.full_like(x, size - 1)
-    return weft.where(x <= 0, weft.zeros_like(x), weft.where(x >= last, last, x))
-
-
-def _at(flat: Tensor, places: list[Tensor], sizes: Sequence[int]) -> Tensor:
-    """Pixels of `flat` (n, c, pixels) at whole coordinates (n, places), zeros outside."""
-    inside: Tensor | None = None
-    index: Tensor | None = None
-    for x, size in zip(places, sizes, strict=True):
-        within = (x >= 0) & (x <= size - 1)
-        inside = within if inside is None else inside & within
-        whole = weft.where(within, x, weft.zeros_like(x)).long()
-        index = whole if index is None else index * size + whole
-    assert inside is not None and index is not None
-    index = index.unsqueeze(1).expand(-1, flat.shape[1], -1)
-    return flat.gather(2, index) * inside.unsqueeze(1).to(flat.dtype)
-
-
-def _cubic_weights(t: Tensor) -> list[Tensor]:
-    """Keys' weights (1981, a = -0.75) of the four pixels around the fraction t."""
-
-    def near(d: Tensor) -> Tensor:
-        return (1.25 * d - 2.25) * d * d + 1
-
-    def far(d: Tensor) -> Tensor:
-        return ((-0.75 * d + 3.75) * d - 6.0) * d + 3.0
-
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
-
-
 def grid_sample(
     input: Tensor,
     grid: Tensor,
@@ -312,89 +265,9 @@ def grid_sample(
     >>> weft.nn.functional.grid_sample(x, middle, align_corners=True)
     tensor([[[[2.5000]]]])
     """
-    if mode not in ("bilinear", "nearest", "bicubic"):
-        raise ValueError(
-            "nn.functional.grid_sample(): expected mode to be 'bilinear', 'nearest' or 'bicubic', "
-            f"but got: '{mode}'"
-        )
-    if padding_mode not in ("zeros", "border", "reflection"):
-        raise ValueError(
-            "nn.functional.grid_sample(): expected padding_mode to be 'zeros', 'border', or "
-            f"'reflection', but got: '{padding_mode}'"
-        )
     if align_corners is None:
         warn("Default grid_sample and affine_grid behavior has changed to align_corners=False.")
-    align = bool(align_corners)
-    dims = input.dim() - 2
-    if dims not in (2, 3) or grid.dim() != input.dim() or grid.shape[-1] != dims:
-        raise RuntimeError(
-            f"[grid_sample] expected a 4D or 5D input and a grid of as many dimensions, got "
-            f"{tuple(input.shape)} and {tuple(grid.shape)} (grid_sampler(): expected grid to have "
-            f"size {dims} in last dimension, but got grid with sizes {list(grid.shape)})"
-        )
-    if grid.shape[0] != input.shape[0]:
-        raise RuntimeError(
-            "[grid_sample] expected a grid for each image, got others (grid_sampler(): expected "
-            "grid and input to have same batch size, but got input with sizes "
-            f"{list(input.shape)} and grid with sizes {list(grid.shape)})"
-        )
-    if 0 in input.shape[2:]:
-        raise RuntimeError(
-            f"[grid_sample] expected an input with pixels, got {tuple(input.shape)} "
-            "(grid_sampler(): expected input to have non-empty spatial dimensions)"
-        )
-    if mode == "bicubic" and dims == 3:
-        raise RuntimeError("[grid_sample] expected a 4D input for mode 'bicubic', got a 5D one")
-    n, channels, *sizes = input.shape
-    flat = input.reshape(n, channels, -1)
-    places = []  # as whole coordinates, slowest size first
-    for k, size in enumerate(sizes):
-        x = grid[..., dims - 1 - k].reshape(n, -1)
-        places.append((x + 1) * ((size - 1) / 2) if align else ((x + 1) * size - 1) / 2)
-    if mode == "bicubic":
-        out = _bicubic(flat, places, sizes, padding_mode, align)
-    else:
-        places = [_placed(x, s, padding_mode, align) for x, s in zip(places, sizes, strict=True)]
-        if mode == "nearest":
-            out = _at(flat, [x.round() for x in places], sizes)
-        else:
-            out = _linear(flat, places, sizes)
-    return _C.ops._relaid(out, (n, channels, *grid.shape[1:-1]))
-
-
-def _linear(flat: Tensor, places: list[Tensor], sizes: Sequence[int]) -> Tensor:
-    first = [x.detach().floor() for x in places]
-    out: Tensor | None = None
-    for corner in range(1 << len(places)):
-        at: list[Tensor] = []
-        weight: Tensor | None = None
-        for k, (x, x0) in enumerate(zip(places, first, strict=True)):
-            upper = corner >> k & 1
-            part = x - x0 if upper else x0 + 1 - x
-            weight = part if weight is None else weight * part
-            at.append(x0 + upper)
-        assert weight is not None
-        term = _at(flat, at, sizes) * weight.unsqueeze(1)
-        out = term if out is None else out + term
-    assert out is not None
-    return out
-
-
-def _bicubic(
-    flat: Tensor, places: list[Tensor], sizes: Sequence[int], padding_mode: str, align: bool
-) -> Tensor:
-    (y, x), (height, width) = places, sizes
-    y0, x0 = y.detach().floor(), x.detach().floor()
-    wy, wx = _cubic_weights(y - y0), _cubic_weights(x - x0)
-    out: Tensor | None = None
-    for j in range(4):
-        row = _placed(y0 + (j - 1), height, padding_mode, align)
-        for i in range(4):
-            column = _placed(x0 + (i - 1), width, padding_mode, align)
-            term = _at(flat, [row, column], sizes) * (wy[j] * wx[i]).unsqueeze(1)
-            out = term if out is None else out + term
-    assert out is not None
-    return out
+    return _C.ops._grid_sample(input, grid, mode, padding_mode, bool(align_corners))
 
 
 def affine_grid(theta: Tensor, size: Sequence[int], align_corners: bool | None = None) -> Tensor:

@@ -449,3 +449,15 @@ def _upsample(
         if how == "nearest"
         else None,
     )
+
+
+@form("_grid_sample")
+def _grid_sample(
+    g: Builder, input: Value, grid: Value, mode: str, padding_mode: str, align_corners: Any,
+    order: Any,
+) -> Value:  # fmt: skip
+    if any(needs(listed(order), "order")):
+        raise NotOnnx("a derivative of grid_sample")
+    how = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
+    align = int(needs(align_corners, "align_corners"))
+    return g.op("GridSample", input, grid, align_corners=align, mode=how, padding_mode=padding_mode)

@@ -165,6 +165,14 @@ def _even_split(values: Values, attributes: dict[str, Any]) -> Arguments:
 
 
 # Until which opset.
+def _grid_of_images(values: Values, attributes: dict[str, Any]) -> Arguments:
+    """GridSample of images alone, with other names of its modes."""
+    if values[0] is not None and values[0].rank != 4:
+        raise NotOnnx("GridSample of volumes, which opsets before 20 do not have")
+    mode = {"linear": "bilinear", "cubic": "bicubic"}.get(attributes["mode"], attributes["mode"])
+    return values, attributes | {"mode": mode}
+
+
 _INSTEAD: dict[str, tuple[int, Instead]] = {
     "LayerNormalization": (17, _layer_norm),
     "Gelu": (20, _gelu),
@@ -172,6 +180,7 @@ _INSTEAD: dict[str, tuple[int, Instead]] = {
 }
 _CHANGED: dict[str, tuple[int, Changed]] = {
     "Split": (18, _even_split),
+    "GridSample": (20, _grid_of_images),
     **dict.fromkeys(
         ("ReduceMax", "ReduceMin", "ReduceMean", "ReduceProd"), (18, _axes_as_attribute)
     ),

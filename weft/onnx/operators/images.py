@@ -195,6 +195,11 @@ def grid_sample(
     """Values at points between pixels, of any number of spatial dimensions."""
     how = {"bilinear": "linear", "bicubic": "cubic"}.get(mode, mode)
     n = X.dim() - 2
+    if n == 2 or (n == 3 and how != "cubic"):
+        if X.is_floating_point() and X.dtype == grid.dtype:
+            plain = {"linear": "bilinear", "cubic": "bicubic"}.get(how, how)
+            f = weft.nn.functional
+            return f.grid_sample(X, grid, plain, padding_mode, align_corners != 0)
     axes = []
     for k in range(n):
         size = X.shape[2 + k]
