@@ -3,7 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
+#include <functional>
 #include <limits>
+#include <type_traits>
+#include <vector>
 
 #include "base/parallel.h"
 #include "kernels/complex.h"
@@ -21,10 +24,49 @@ void for_blocks(Axis axis, Work&& work) {
     });
 }
 
+/// Rows one after the other, of which `carry` goes from element to element: start(first place), then
+/// next(place, carry), and y[place] = value(carry, place). Four rows in step, so that one need not
+/// wait for another's sum; for float it is a double, as cumsum's.
+template <class T, class Start, class Next, class Value = std::identity>
+void along_rows(T* y, Axis axis, bool back, const Start& start, const Next& next,
+                const Value& value = {}) {
+    using A = std::conditional_t<std::is_same_v<T, float>, double, T>;
+    const int64_t n = axis.n, step = back ? -1 : 1;
+    if (n == 0) return;
+    const auto of = [&](A carry, int64_t at) {
+        if constexpr (std::is_same_v<Value, std::identity>) return carry;
+        else return value(carry, at);
+    };
+    const auto rows = [&]<int count>(int64_t first) {
+        A carry[count];
+        int64_t at = first * n + (back ? n - 1 : 0);
+        for (int r = 0; r < count; ++r) {
+            carry[r] = A(start(at + r * n));
+            y[at + r * n] = static_cast<T>(of(carry[r], at + r * n));
+        }
+        for (int64_t i = 1; i < n; ++i) {
+            at += step;
+            for (int r = 0; r < count; ++r) {
+                carry[r] = next(at + r * n, carry[r]);
+                y[at + r * n] = static_cast<T>(of(carry[r], at + r * n));
+            }
+        }
+    };
+    parallel_for(axis.outer, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
+        int64_t o = begin;
+        for (; o + 4 <= end; o += 4) rows.template operator()<4>(o);
+        for (; o < end; ++o) rows.template operator()<1>(o);
+    });
+}
+
 }  // namespace
 
 template <class T>
 void linear_scan(const T* a, const T* b, T* y, Axis axis) {
+    const auto start = [b](int64_t k) { return b[k]; };
+    if (axis.inner == 1)
+        return along_rows(y, axis, false, start,
+                          [&]<class A>(int64_t k, A y) { return A(a[k]) * y + A(b[k]); });
     for_blocks(axis, [&](int64_t at) {
         std::copy_n(b + at, axis.inner, y + at);
         for (int64_t k = at + axis.inner, end = at + axis.n * axis.inner; k < end; ++k)
@@ -34,6 +76,13 @@ void linear_scan(const T* a, const T* b, T* y, Axis axis) {
 
 template <class T>
 void linear_scan_back(const T* a, const T* b, T* y, Axis axis) {
+    const auto start = [b](int64_t k) { return b[k]; };
+    if (axis.inner == 1 && a)
+        return along_rows(y, axis, true, start,
+                          [&]<class A>(int64_t k, A y) { return A(a[k + 1]) * y + A(b[k]); });
+    if (axis.inner == 1)
+        return along_rows(y, axis, true, start,
+                          [&]<class A>(int64_t k, A y) { return y + A(b[k]); });
     for_blocks(axis, [&](int64_t at) {
         int64_t last = at + (axis.n - 1) * axis.inner;
         std::copy_n(b + last, axis.inner, y + last);
@@ -41,6 +90,28 @@ void linear_scan_back(const T* a, const T* b, T* y, Axis axis) {
             int64_t next = k + axis.inner;
             y[k] = (a ? a[next] * y[next] : y[next]) + b[k];
         }
+    });
+}
+
+template <class T>
+void products_of_others(const T* x, T* y, Axis axis) {
+    const auto one = [](int64_t) { return T(1); };
+    if (axis.inner == 1) {
+        along_rows(y, axis, false, one, [x]<class A>(int64_t k, A c) { return c * A(x[k - 1]); });
+        return along_rows(
+            y, axis, true, one, [x]<class A>(int64_t k, A c) { return c * A(x[k + 1]); },
+            [y]<class A>(A c, int64_t k) { return A(y[k]) * c; });
+    }
+    for_blocks(axis, [&](int64_t at) {
+        std::vector<T> after(axis.inner, T(1));
+        std::fill_n(y + at, axis.inner, T(1));
+        const int64_t last = at + (axis.n - 1) * axis.inner;
+        for (int64_t k = at; k < last; ++k) y[k + axis.inner] = times(y[k], x[k]);
+        for (int64_t row = last; row >= at; row -= axis.inner)
+            for (int64_t j = 0; j < axis.inner; ++j) {
+                y[row + j] = times(y[row + j], after[j]);
+                after[j] = times(after[j], x[row + j]);
+            }
     });
 }
 
@@ -131,6 +202,7 @@ template void logcumsumexp(const std::complex<double>*, std::complex<double>*, A
 #define WEFT_SCAN(T)                                                                               \
     template void linear_scan(const T*, const T*, T*, Axis);                                       \
     template void linear_scan_back(const T*, const T*, T*, Axis);                                  \
+    template void products_of_others(const T*, T*, Axis);                                          \
     template void shift(const T*, T*, T, bool, Axis);
 WEFT_SCAN(float)
 WEFT_SCAN(double)

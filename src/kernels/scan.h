@@ -13,6 +13,10 @@ void linear_scan(const T* a, const T* b, T* y, Axis axis);
 template <class T>
 void linear_scan_back(const T* a, const T* b, T* y, Axis axis);
 
+/// y[i] is the product of all x along the axis but x[i]. Axis.n > 0.
+template <class T>
+void products_of_others(const T* x, T* y, Axis axis);
+
 /// y[i] = x[i-1] and y[0] = first; with `back` y[i] = x[i+1] and y[n-1] = first.
 template <class T>
 void shift(const T* x, T* y, T first, bool back, Axis axis);

@@ -17,7 +17,8 @@ namespace {
 using namespace ops;
 using kernels::Axis;
 
-const Function linear_scan{"_linear_scan"}, shift{"_shift"}, sum_of_rest{"_sum_of_rest"};
+const Function linear_scan{"_linear_scan"}, shift{"_shift"}, sum_of_rest{"_sum_of_rest"},
+    cumprod{"cumprod"};
 
 struct Cumsum {
     template <class T>
@@ -104,6 +105,28 @@ void shift_kernel(Call& c) {
     });
 }
 
+void others_kernel(Call& c) {
+    const Tensor& out = c.out(0);
+    Tensor x = as_contiguous(c.in[0]);
+    if (out.numel() == 0) return;
+    Unlocked unlocked(2 * out.numel());
+    dispatch<WithComplex<FloatingTypes>>(out.dtype(), c.name(), [&]<class T>() {
+        kernels::products_of_others(x.data<T>(), out.data<T>(), axis_of(c, x));
+    });
+}
+
+/// The product of what stands before (p) times that of what stands after (s), two scans, of which s
+/// begins with 1 at the end.
+Tensor others_gradient(const Grad& g) {
+    const Value& dim = g.attr(0);
+    const Tensor x = g.in(0), h = g.grad();
+    const Tensor p = shift(cumprod(x, dim), dim, 1.0, false);
+    const Tensor s = linear_scan(x, shift(zeros(x.shape(), x.dtype()), dim, 1.0, true), dim, true);
+    const Tensor before = linear_scan(conj(x), shift(h * conj(s), dim, 0.0, true), dim, true);
+    const Tensor after = shift(linear_scan(conj(x), h * conj(p), dim, false), dim, 0.0, false);
+    return before * conj(p) + after * conj(s);
+}
+
 void register_running(Table& t) {
     t.add("cumsum(Tensor self, int dim, *, dtype? dtype=None) -> Tensor")
         .batch(batch_along<0>)
@@ -156,6 +179,14 @@ void register_cumulative(Table& t) {
         .node_name("FlipBackward0")
         .grad(0, 0, [](const Grad& g) { return cumsum(g.grad(), g.attr(0)); })
         .samples({"f(T(2, 3), 0)", "f(T(2, 3), 1)", "f(T(), 0)"});
+    t.add("_product_of_others(Tensor self, int dim) -> Tensor")
+        .doc("The product of all elements along `dim` but the element itself.")
+        .shape(same_shape)
+        .kernel(others_kernel)
+        .internal()
+        .grad(0, save_in(0), others_gradient)
+        .samples({"f(T(2, 3), 1)", "f(T(4, 3), 0)", "f(T(2, 1), 1)", "f(T(0, 3), 0)",
+                  "f(T(2, 5) * I(2, 5, high=2), 1)"});
     t.add("_linear_scan(Tensor decay, Tensor input, int dim, bool back) -> Tensor")
         .doc("y[i] = decay[i] y[i-1] + input[i] along `dim`; with `back` y[i] = decay[i+1]\n"
              "y[i+1] + input[i]. The two are each other's adjoint; decay[0] is never read.")

@@ -11,8 +11,6 @@ namespace {
 using namespace ops;
 using kernels::Axis;
 
-const Function shift{"_shift"}, cumprod{"cumprod"};
-
 struct Sum {
     template <class T, class Out>
     static void run(const T* x, Out* y, Axis axis) {
@@ -396,13 +394,8 @@ void register_sums(Table& t) {
                   "f(T(), 0)", "f(T(2, 0), 0)"});
 }
 
-/// d(prod)/d(x[i]) is the product of the others, taken as what stands before times what stands
-/// after, so that zeros need no division and the expression can be differentiated again.
-Tensor product_of_others(const Tensor& x, int64_t dim) {
-    auto before = [&](const Tensor& t) { return shift(cumprod(t, dim), dim, 1.0, false); };
-    Dims dims{dim};
-    return before(x) * flip(before(flip(x, dims)), dims);
-}
+/// d(prod)/d(x[i]) is the product of the others, so that zeros need no division.
+const Function product_of_others{"_product_of_others"};
 
 Tensor prod_gradient(const Grad& g) {
     Dims shape = g.in_shape(0);
@@ -415,7 +408,7 @@ Tensor prod_gradient(const Grad& g) {
 Tensor prod_dim_gradient(const Grad& g) {
     if (g.in_shape(0).empty()) return g.grad();
     Tensor x = cast(g.in(0), g.out_dtype(0));
-    return spread_dims(g, g.grad()) * conj(product_of_others(x, g.attr(0).as_int()));
+    return spread_dims(g, g.grad()) * conj(product_of_others(x, g.attr(0)));
 }
 
 void register_products(Table& t) {
