@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <complex>
-#include <functional>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -24,38 +23,48 @@ void for_blocks(Axis axis, Work&& work) {
     });
 }
 
-/// Rows one after the other, of which `carry` goes from element to element: start(first place), then
-/// next(place, carry), and y[place] = value(carry, place). Four rows in step, so that one need not
-/// wait for another's sum; for float it is a double, as cumsum's.
-template <class T, class Start, class Next, class Value = std::identity>
-void along_rows(T* y, Axis axis, bool back, const Start& start, const Next& next,
-                const Value& value = {}) {
+/// Rows one after the other, of which a carry goes from place to place: y[k] = next(k, carry), from
+/// y[first] = start(first). Four rows in step, so that one need not wait for another's sum; for float
+/// the carry is a double, as cumsum's.
+template <class T, class Start, class Next>
+void along_rows(T* y, Axis axis, bool back, const Start& start, const Next& next) {
     using A = std::conditional_t<std::is_same_v<T, float>, double, T>;
     const int64_t n = axis.n, step = back ? -1 : 1;
     if (n == 0) return;
-    const auto of = [&](A carry, int64_t at) {
-        if constexpr (std::is_same_v<Value, std::identity>) return carry;
-        else return value(carry, at);
-    };
-    const auto rows = [&]<int count>(int64_t first) {
-        A carry[count];
-        int64_t at = first * n + (back ? n - 1 : 0);
-        for (int r = 0; r < count; ++r) {
-            carry[r] = A(start(at + r * n));
-            y[at + r * n] = static_cast<T>(of(carry[r], at + r * n));
-        }
-        for (int64_t i = 1; i < n; ++i) {
-            at += step;
-            for (int r = 0; r < count; ++r) {
-                carry[r] = next(at + r * n, carry[r]);
-                y[at + r * n] = static_cast<T>(of(carry[r], at + r * n));
+    parallel_for(axis.outer, std::max<int64_t>(4, 8192 / n), [&](int64_t begin, int64_t end) {
+        for (int64_t o = begin; o < end; o += 4) {
+            int64_t at[4];
+            A carry[4];
+            // behind the last row the last once more, which is not to be written again
+            const int64_t rows = end - o;
+            for (int r = 0; r < 4; ++r) {
+                at[r] = std::min(o + r, end - 1) * n + (back ? n - 1 : 0);
+                carry[r] = start(at[r], y + at[r]);
             }
+            for (int64_t i = 1; i < n; ++i)
+                for (int r = 0; r < 4; ++r) {
+                    at[r] += step;
+                    carry[r] = next(at[r], carry[r], y + at[r], r < rows);
+                }
         }
-    };
-    parallel_for(axis.outer, std::max<int64_t>(1, 8192 / n), [&](int64_t begin, int64_t end) {
-        int64_t o = begin;
-        for (; o + 4 <= end; o += 4) rows.template operator()<4>(o);
-        for (; o < end; ++o) rows.template operator()<1>(o);
+    });
+}
+
+/// The recurrence of both ways: y[k] = a[k + ahead] * y[k - step] + b[k]; a null a means ones.
+template <class T>
+void scan_rows(const T* a, const T* b, T* y, Axis axis, bool back) {
+    const auto start = [b](int64_t k, T* y) { return *y = b[k]; };
+    const int64_t ahead = back ? 1 : 0;
+    if (!a)
+        return along_rows(y, axis, back, start, [b]<class A>(int64_t k, A carry, T* y, bool) {
+            carry += b[k];
+            *y = static_cast<T>(carry);
+            return carry;
+        });
+    along_rows(y, axis, back, start, [a, b, ahead]<class A>(int64_t k, A carry, T* y, bool) {
+        carry = a[k + ahead] * carry + b[k];
+        *y = static_cast<T>(carry);
+        return carry;
     });
 }
 
@@ -63,10 +72,8 @@ void along_rows(T* y, Axis axis, bool back, const Start& start, const Next& next
 
 template <class T>
 void linear_scan(const T* a, const T* b, T* y, Axis axis) {
-    const auto start = [b](int64_t k) { return b[k]; };
-    if (axis.inner == 1)
-        return along_rows(y, axis, false, start,
-                          [&]<class A>(int64_t k, A y) { return A(a[k]) * y + A(b[k]); });
+    if constexpr (!is_complex_v<T>)
+        if (axis.inner == 1) return scan_rows(a, b, y, axis, false);
     for_blocks(axis, [&](int64_t at) {
         std::copy_n(b + at, axis.inner, y + at);
         for (int64_t k = at + axis.inner, end = at + axis.n * axis.inner; k < end; ++k)
@@ -76,13 +83,8 @@ void linear_scan(const T* a, const T* b, T* y, Axis axis) {
 
 template <class T>
 void linear_scan_back(const T* a, const T* b, T* y, Axis axis) {
-    const auto start = [b](int64_t k) { return b[k]; };
-    if (axis.inner == 1 && a)
-        return along_rows(y, axis, true, start,
-                          [&]<class A>(int64_t k, A y) { return A(a[k + 1]) * y + A(b[k]); });
-    if (axis.inner == 1)
-        return along_rows(y, axis, true, start,
-                          [&]<class A>(int64_t k, A y) { return y + A(b[k]); });
+    if constexpr (!is_complex_v<T>)
+        if (axis.inner == 1) return scan_rows(a, b, y, axis, true);
     for_blocks(axis, [&](int64_t at) {
         int64_t last = at + (axis.n - 1) * axis.inner;
         std::copy_n(b + last, axis.inner, y + last);
@@ -95,16 +97,21 @@ void linear_scan_back(const T* a, const T* b, T* y, Axis axis) {
 
 template <class T>
 void products_of_others(const T* x, T* y, Axis axis) {
-    const auto one = [](int64_t) { return T(1); };
-    if (axis.inner == 1) {
-        along_rows(y, axis, false, one, [x]<class A>(int64_t k, A c) { return c * A(x[k - 1]); });
-        return along_rows(
-            y, axis, true, one, [x]<class A>(int64_t k, A c) { return c * A(x[k + 1]); },
-            [y]<class A>(A c, int64_t k) { return A(y[k]) * c; });
-    }
+    std::fill_n(y, axis.outer * axis.n * axis.inner, T(1));
+    if constexpr (!is_complex_v<T>)
+        if (axis.inner == 1) {
+            for (const bool back : {false, true})
+                along_rows(
+                    y, axis, back, [](int64_t, T*) { return T(1); },
+                    [before = x + (back ? 1 : -1)]<class A>(int64_t k, A carry, T* y, bool writes) {
+                        carry *= before[k];
+                        if (writes) *y = static_cast<T>(*y * carry);
+                        return carry;
+                    });
+            return;
+        }
     for_blocks(axis, [&](int64_t at) {
         std::vector<T> after(axis.inner, T(1));
-        std::fill_n(y + at, axis.inner, T(1));
         const int64_t last = at + (axis.n - 1) * axis.inner;
         for (int64_t k = at; k < last; ++k) y[k + axis.inner] = times(y[k], x[k]);
         for (int64_t row = last; row >= at; row -= axis.inner)

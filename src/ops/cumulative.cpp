@@ -117,7 +117,7 @@ void others_kernel(Call& c) {
 
 /// The product of what stands before (p) times that of what stands after (s), two scans, of which s
 /// begins with 1 at the end.
-Tensor others_gradient(const Grad& g) {
+[[gnu::cold]] Tensor others_gradient(const Grad& g) {
     const Value& dim = g.attr(0);
     const Tensor x = g.in(0), h = g.grad();
     const Tensor p = shift(cumprod(x, dim), dim, 1.0, false);

@@ -280,8 +280,12 @@ def addr(input: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: f
     tensor([[3., 4.],
             [6., 8.]])
     """
-    product = weft.outer(vec1, vec2)
-    return _mixed("addr", input, product, beta, alpha)
+    alike = input.dtype is vec1.dtype is vec2.dtype and weft.is_floating_point(input)
+    sizes = (*vec1.shape, *vec2.shape)
+    if alike and input.shape == sizes and not _C.is_autocast_cpu_enabled():
+        column, row = vec1.unsqueeze(1), vec2.unsqueeze(0)
+        return weft.addmm(input, column, row, beta=beta, alpha=alpha)
+    return _mixed("addr", input, weft.outer(vec1, vec2), beta, alpha)
 
 
 @forms(method=True, out=True)

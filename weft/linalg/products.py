@@ -222,6 +222,11 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
                 f"[linalg.multi_dot] expected matrices, got {t.dim()} dimensions at {i} "
                 f"(multi_dot(): tensor {i} must be 2D)"
             )
+    if len(chain) == 3 and all(t.dim() == 2 for t in chain):
+        a, b, c = chain
+        m, n = a.shape
+        k, p = c.shape
+        return a @ (b @ c) if (m + k) * n * p <= (n + p) * m * k else a @ b @ c
     row, column = chain[0].dim() == 1, chain[-1].dim() == 1
     chain[0] = chain[0].unsqueeze(0) if row else chain[0]
     chain[-1] = chain[-1].unsqueeze(1) if column else chain[-1]
