@@ -58,15 +58,14 @@ def block_diag(*tensors: Tensor) -> Tensor:
             )
     kind = tensors[0].dtype
     for t in tensors[1:]:
-        kind = weft.promote_types(kind, t.dtype)
-    blocks = [atleast_2d(t).to(kind) for t in tensors]
+        kind = kind if t.dtype is kind else weft.promote_types(kind, t.dtype)
+    blocks = [t if t.dim() == 2 else atleast_2d(t) for t in tensors]
+    blocks = [b if b.dtype is kind else b.to(kind) for b in blocks]
     width = sum(b.shape[1] for b in blocks)
     rows, start = [], 0
     for b in blocks:
-        height, size = b.shape
-        left = weft.zeros(height, start, dtype=kind, device=b.device)
-        right = weft.zeros(height, width - start - size, dtype=kind, device=b.device)
-        rows.append(weft.cat([left, b, right], 1))
+        size = b.shape[1]
+        rows.append(_C.ops.pad(b, (start, width - start - size)))
         start += size
     return weft.cat(rows, 0)
 
@@ -120,6 +119,8 @@ def combinations(input: Tensor, r: int = 2, with_replacement: bool = False) -> T
         raise RuntimeError(
             f"[combinations] expected a result that fits in memory, got {count} choices of {r}"
         )
+    if r == 2:
+        return input[weft.triu_indices(rows, rows, 0 if with_replacement else 1).t()]
     choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
     chosen = list(choose(range(input.shape[0]), r))
     places = weft.tensor(chosen, dtype=_C.int64, device=input.device).reshape(len(chosen), r)
