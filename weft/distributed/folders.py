@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 __all__ = ["SHARED", "own_folder", "remove_left"]
 
-#: Where shared memory lies; None on a system without it.
-SHARED = "/dev/shm" if os.path.isdir("/dev/shm") else None
+#: Where shared memory lies; None where there is none to write to.
+SHARED = "/dev/shm" if os.access("/dev/shm", os.W_OK | os.X_OK) else None
 
 
 @contextlib.contextmanager
