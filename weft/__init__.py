@@ -162,6 +162,7 @@ if _TYPE_CHECKING:
     from weft.see.watching import watch as watch
     from weft.sparse.create import sparse_compressed_tensor as sparse_compressed_tensor
     from weft.sparse.create import sparse_coo_tensor as sparse_coo_tensor
+    from weft.sparse.create import sparse_csc_tensor as sparse_csc_tensor
     from weft.sparse.create import sparse_csr_tensor as sparse_csr_tensor
     from weft.sparse.named import dsmm as dsmm
     from weft.sparse.named import hsmm as hsmm

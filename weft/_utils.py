@@ -153,8 +153,8 @@ def _rebuild_tensor_v2(
 
 def _rebuild_sparse_tensor(layout: Any, data: Any) -> Any:
     """A sparse tensor of its parts, as pickles name it."""
-    if layout is weft.sparse_csr:
-        return weft.sparse_csr_tensor(*data, check_invariants=False)
+    if layout in (weft.sparse_csr, weft.sparse_csc):
+        return weft.sparse_compressed_tensor(*data, layout=layout, check_invariants=False)
     indices, values, size, *coalesced = data
     marked = bool(coalesced and coalesced[0])
     return weft.sparse_coo_tensor(

@@ -75,6 +75,14 @@ MATRICES = [
     "lib.sparse.softmax(x, 0)", "lib.sparse.log_softmax(x, 1)", "lib.hspmm(x, d).to_dense()",
     "lib.sparse.sum(x, dim=1)", "lib.spmm(x, d)", "x.index_select(1, i).coalesce()",
     "x.to_sparse_csr().to_sparse()", "x.to_sparse_csr() * 2", "x.select(1, 0)",
+    "x.to_sparse_csc()", "x.to_sparse_csc().ccol_indices()", "x.to_sparse_csc().row_indices()",
+    "x.to_sparse_csc().values()", "x.to_sparse_csc().to_dense()", "x.to_sparse_csc() @ d",
+    "x.to_sparse_csc().to_sparse().coalesce()", "x.to_sparse_csc().to_sparse_csr()",
+    "x.to_sparse_csc().t()", "x.to_sparse_csc().abs().values()",
+    "x.to_sparse_csr().to_sparse_csc().values()", "x.to_sparse_csr().t()",
+    "x.to_sparse_csr().t().values()", "d @ x.to_sparse_csc()", "x.to_sparse_csc() @ v",
+    "x.to_sparse_csc().clone()", "x.to_sparse_csc().neg()", "x.to_sparse_csc().sin()",
+    "x.to_sparse_csc().sum()", "x.to_sparse_csc().float()", "lib.zeros_like(x.to_sparse_csc())",
 ]  # fmt: skip
 CALLS = [(e, n) for e in SAME for n in DOMAIN] + [(e, n) for e in MATRICES for n in COO]
 
@@ -101,6 +109,9 @@ GRADED_MATRICES = [
     "x @ d", "lib.sparse.mm(x, d)", "lib.sparse.addmm(d, x, d)", "x.t() @ d", "x @ d @ d",
     "x @ d + x.t() @ d", "x @ d[0]",
     "x.to_sparse_csr() @ d", "lib.sparse.mm(x, x)", "d @ x", "x.to_sparse_csr().to_dense()",
+    "x.to_sparse_csc() @ d", "x.to_sparse_csc().to_dense()", "d @ x.to_sparse_csc()",
+    "(x.to_sparse_csc() * 2).t() @ d", "x.to_sparse_csr().to_sparse_csc().values().sum()",
+    "x.to_sparse_csc() @ x.to_sparse_csc()", "x.to_sparse_csc() + x.to_sparse_csc()",
 ]  # fmt: skip
 GRADED_CALLS = list(itertools.chain(
     ((e, n) for e in GRADED for n in DOMAIN), ((e, n) for e in GRADED_MATRICES for n in COO)
@@ -117,11 +128,12 @@ def test_gradients_of_values_are_those_of_the_dense_expression(expression, name)
     x = made(weft, name).requires_grad_()
     d = dense(weft).requires_grad_()
     out = eval(expression, {"lib": weft, "x": x, "d": d})
-    out = out if not out.is_sparse and not out.is_sparse_csr else out.to_dense()
+    out = out if out.layout is weft.strided else out.to_dense()
     other = made(torch, name).to_dense().requires_grad_()
     e = dense(torch).requires_grad_()
     text = expression.replace("x.coalesce()", "x").replace("lib.sparse.", "lib.")
-    text = text.replace(".to_sparse_csr()", "")
+    text = text.replace(".to_sparse_csr()", "").replace(".to_sparse_csc()", "")
+    text = text.replace(".values()", "")
     right = eval(text, {"lib": torch, "x": other.clone(), "d": e})
     if not out.requires_grad:
         assert not len(DOMAIN[name][1])

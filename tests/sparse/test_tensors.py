@@ -19,6 +19,10 @@ PRINTED = [
     "lib.sparse_coo_tensor(size=(2, 3), dtype=lib.float64)",
     "lib.sparse_coo_tensor([[0, 2]], [[1.0, 2.0], [3.0, 4.0]], (3, 2), requires_grad=True)",
     "lib.eye(3).to_sparse_csr()",
+    "lib.tensor([[0.0, 5.0, 1.0], [6.0, 0.0, 2.0]]).to_sparse_csc()",
+    "lib.tensor([[0.0, 5.0, 1.0], [6.0, 0.0, 2.0]]).to_sparse_csr().t()",
+    "lib.sparse_csc_tensor([0, 2, 2, 3], [0, 1, 0], [1.0, 2.0, 3.0])",
+    "lib.sparse_csc_tensor([0, 1, 2], [1, 0], [1, 2], (3, 2))",
     "lib.eye(3, dtype=lib.float64).to_sparse()",
     "lib.tensor([[1, 0], [0, 2]]).to_sparse()",
     "lib.zeros(2, 2).to_sparse()",
@@ -52,11 +56,17 @@ REFUSED = [
     ("lib.eye(2).to_sparse().view(4)", "'SparseCPU' backend"),
     ("lib.eye(2).to_sparse().crow_indices()", "expected sparse row compressed tensor layout"),
     ("lib.eye(2).to_sparse_csr().indices()", "expected sparse coordinate tensor layout"),
+    ("lib.eye(2).to_sparse_csr().ccol_indices()", "expected sparse column compressed tensor"),
+    ("lib.eye(2).to_sparse_csc().crow_indices()", "row compressed tensor layout but got SparseCsc"),
     ("lib.eye(2).indices()", "expected sparse coordinate tensor layout but got Strided"),
     ("lib.eye(2).to_sparse().numpy()", "can't convert Sparse layout tensor to numpy"),
     ("lib.sparse_coo_tensor([[0, 0]], [1.0, 2.0]).values()", "please call .coalesce\\(\\) first"),
     ("lib.sparse_csr_tensor([0, 2], [1, 0], [1., 2.], (1, 2), check_invariants=True)", "distinct"),
     ("lib.sparse_csr_tensor([1, 2], [1], [1.0], (1, 2), check_invariants=True)", "== 0"),
+    ("lib.sparse_csc_tensor([0, 2], [1, 0], [1., 2.], (2, 1), check_invariants=True)", "distinct"),
+    ("lib.sparse_csc_tensor([0, 1], [2], [1.0], (2, 1), check_invariants=True)", "< nrows"),
+    ("lib.sparse_csc_tensor([0, 3], [0, 1, 0], [1., 2., 3.], (2, 1), check_invariants=True)",
+     "<= nrows"),
     ("lib.cat([lib.eye(2).to_sparse(), lib.eye(2)])", "Concatenating sparse tensors"),
     ("lib.eye(2).to_sparse() @ lib.ones(3, 1)", "Expected dim 0 size 2, got 3"),
 ]  # fmt: skip
@@ -93,14 +103,15 @@ def test_invariants_are_switched_by_scope():
 
 def tensors(lib):
     x = lib.sparse_coo_tensor([[0, 1, 0], [2, 0, 2]], [3.0, 4.0, 5.0], (2, 3))
-    return {"coo": x, "coalesced": x.coalesce(), "csr": x.to_sparse_csr(), "none": x * 0}
+    csr, csc = x.to_sparse_csr(), x.to_sparse_csc()
+    return {"coo": x, "coalesced": x.coalesce(), "csr": csr, "csc": csc, "none": x * 0}
 
 
 def same(a, b):
     return repr(a) == repr(b) and getattr(a, "requires_grad", 0) == getattr(b, "requires_grad", 0)
 
 
-@pytest.mark.parametrize("name", ["coo", "coalesced", "csr"])
+@pytest.mark.parametrize("name", ["coo", "coalesced", "csr", "csc"])
 def test_copies_and_pickles(name):
     x = tensors(weft)[name]
     assert same(copy.deepcopy(x), x) and same(copy.copy(x), x)
@@ -108,7 +119,7 @@ def test_copies_and_pickles(name):
     assert same(copy.deepcopy(x.detach().requires_grad_()), x.detach().requires_grad_())
 
 
-@pytest.mark.parametrize("name", ["coo", "coalesced", "csr"])
+@pytest.mark.parametrize("name", ["coo", "coalesced", "csr", "csc"])
 @pytest.mark.parametrize(("writer", "reader"), [LIBS, LIBS[::-1], (weft, weft)])
 def test_files_are_pytorchs(name, writer, reader):
     file = io.BytesIO()

@@ -114,7 +114,7 @@ def _device(args: Args) -> Any:
 
 
 def _layout(args: Args) -> Any:
-    layouts = (weft.strided, weft.sparse_coo, weft.sparse_csr, weft.jagged)
+    layouts = (weft.strided, weft.sparse_coo, weft.sparse_csr, weft.sparse_csc, weft.jagged)
     known = {str(one): one for one in layouts}
     _expect(len(args) == 1 and args[0] in known, "layout", " or ".join(known), args)
     return known[args[0]]
@@ -235,10 +235,10 @@ def _rebuild_from_type(args: Args) -> Any:
 
 def _rebuild_sparse_tensor(args: Args) -> Any:
     layout, parts = args
-    known = (weft.sparse_coo, weft.sparse_csr)
+    known = (weft.sparse_coo, weft.sparse_csr, weft.sparse_csc)
     _expect(layout in known, "a sparse tensor", "a layout of those", layout)
     _expect(type(parts) is tuple and 3 <= len(parts) <= 4, "a sparse tensor", "parts", parts)
-    count = 3 if layout is weft.sparse_csr else 2
+    count = 2 if layout is weft.sparse_coo else 3
     for part in parts[:count]:
         _expect(isinstance(part, Tensor), "a sparse tensor", "tensors", part)
     size = _ints("a size", tuple(parts[count]))

@@ -168,7 +168,8 @@ class Pickler(pickle.Pickler):
         if isinstance(obj, device):
             return _DEVICE, (obj.type,) if obj.index is None else (obj.type, obj.index)
         if isinstance(obj, _Named):
-            if obj not in (weft.strided, weft.sparse_coo, weft.sparse_csr, weft.jagged):
+            known = (weft.strided, weft.sparse_coo, weft.sparse_csr, weft.sparse_csc, weft.jagged)
+            if obj not in known:
                 raise pickle.PicklingError(f"[save] expected a layout, got {obj}")
             return _LAYOUT, (str(obj),)
         return NotImplemented

@@ -55,7 +55,7 @@ LAZY = {
     "weft.running": ("install_as_torch",),
     "weft.see.view": ("listen", "view"),
     "weft.sparse.create": (
-        "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csr_tensor",
+        "sparse_compressed_tensor", "sparse_coo_tensor", "sparse_csc_tensor", "sparse_csr_tensor",
     ),
     "weft.sparse.named": ("dsmm", "hsmm", "hspmm", "saddmm", "smm", "spmm"),
     "weft.storage": (
@@ -93,8 +93,7 @@ NAMES = {
 #: What to do without what weft has not: by name, in `weft` or in a submodule.
 _ADVICE = {
     "quantization": "bfloat16 halves the memory of a model: model.bfloat16()",
-    "sparse_bsr_tensor": "sparse_coo_tensor and sparse_csr_tensor are there",
-    "sparse_csc_tensor": "sparse_coo_tensor and sparse_csr_tensor are there",
+    "sparse_bsr_tensor": "sparse_coo_tensor, sparse_csr_tensor and sparse_csc_tensor are there",
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from weft._C import Tensor
 from weft.base.device import expect_cpu
 from weft.base.forms import attach, method
-from weft.base.names import sparse_coo, sparse_csr, strided
+from weft.base.names import sparse_coo, sparse_csc, sparse_csr, strided
 
 __all__ = ["get_device", "is_distributed", "is_storage", "is_tensor"]
 
@@ -182,6 +182,14 @@ _of_layout(
     ">>> weft.eye(2).to_sparse_csr().col_indices()\ntensor([0, 1])",
 )  # fmt: skip
 _of_layout(
+    "ccol_indices", "column compressed", "Where the columns of a CSC matrix begin: [columns + 1].",
+    ">>> weft.eye(2).to_sparse_csc().ccol_indices()\ntensor([0, 1, 2])",
+)  # fmt: skip
+_of_layout(
+    "row_indices", "column compressed", "The row of each value of a CSC matrix: [values].",
+    ">>> weft.eye(2).to_sparse_csc().row_indices()\ntensor([0, 1])",
+)  # fmt: skip
+_of_layout(
     "sparse_resize_", "coordinate", "Gives a sparse tensor another size, in place.",
     ">>> weft.eye(2).to_sparse().sparse_resize_((3, 3), 2, 0).shape\ntorch.Size([3, 3])",
 )  # fmt: skip
@@ -221,7 +229,7 @@ def to_sparse(
 
     Args:
         sparse_dim: how many of the dimensions, from the first on, indices tell; all by default.
-        layout: `weft.sparse_coo`, which is the default, or `weft.sparse_csr`.
+        layout: `weft.sparse_coo`, which is the default, `weft.sparse_csr` or `weft.sparse_csc`.
         blocksize: None: there are no blocked layouts.
         dense_dim: how many of the last dimensions each value has.
 
@@ -265,6 +273,19 @@ def to_sparse_csr(self: Tensor, dense_dim: int | None = None) -> Tensor:
     tensor([0, 1, 2])
     """
     return self.to_sparse(layout=sparse_csr, dense_dim=dense_dim)
+
+
+@method
+def to_sparse_csc(self: Tensor, dense_dim: int | None = None) -> Tensor:
+    """What of a matrix is not zero, in CSC.
+
+    [n, m] gives the same shape.
+
+    >>> import weft
+    >>> weft.tensor([[0.0, 5.0], [6.0, 0.0]]).to_sparse_csc().values()
+    tensor([6., 5.])
+    """
+    return self.to_sparse(layout=sparse_csc, dense_dim=dense_dim)
 
 
 @method

@@ -239,6 +239,8 @@ def _permute(x: SparseTensor, *dims: Any) -> SparseTensor:
             f"[permute] expected sparse dimensions to stay before dense ones, got {order} "
             "(transpositions between sparse and dense dimensions are not allowed)"
         )
+    if x._parts.layout in st.COMPRESSED and order[:2] == [1, 0] and order[2:] == sorted(order[2:]):
+        return st.turned(x)
     y = st.as_coo(st.flat(x))
     values = st.elements(y).permute(0, *[d - k + 1 for d in order[k:]])
     shape = [x.shape[d] for d in order]

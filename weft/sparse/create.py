@@ -11,14 +11,14 @@ from weft import _C, Tensor
 from weft.base import checks as _checks
 from weft.base.device import expect_cpu
 from weft.base.names import layout as layout_type
-from weft.base.names import sparse_coo, sparse_csr, strided
+from weft.base.names import sparse_coo, sparse_csc, sparse_csr, strided
 from weft.base.warn import warn
 from weft.sparse import tensor as st
 from weft.sparse.tensor import Parts, SparseTensor, raw
 
 __all__ = [
     "check_sparse_tensor_invariants", "of_dense", "sparse_compressed_tensor", "sparse_coo_tensor",
-    "sparse_csr_tensor", "spdiags",
+    "sparse_csc_tensor", "sparse_csr_tensor", "spdiags",
 ]  # fmt: skip
 
 #: Whether they are checked; None: the program has not said.
@@ -269,72 +269,132 @@ def sparse_csr_tensor(
     tensor([[0., 5.],
             [6., 0.]])
     """
+    return _compressed_tensor(
+        sparse_csr, crow_indices, col_indices, values, size, dtype, device, pin_memory,
+        requires_grad, check_invariants,
+    )  # fmt: skip
+
+
+def sparse_csc_tensor(
+    ccol_indices: Any,
+    row_indices: Any,
+    values: Any,
+    size: Any = None,
+    *,
+    dtype: Any = None,
+    device: Any = None,
+    pin_memory: bool = False,
+    requires_grad: bool = False,
+    check_invariants: bool | None = None,
+) -> Any:
+    """A matrix whose columns lie after each other.
+
+    Args:
+        ccol_indices: `[columns + 1]`, where each column begins; it ends with the number of
+            elements.
+        row_indices: `[nnz]`, the row of each element.
+        values: `[nnz, *dense sizes]`.
+        size: of the matrix; as many rows as are used if it is not given.
+        dtype, device, pin_memory, requires_grad: as of `sparse_csr_tensor`.
+        check_invariants: whether the rows of each column have to rise.
+
+    Raises:
+        RuntimeError: parts that do not fit each other or the size.
+
+    >>> import weft
+    >>> weft.sparse_csc_tensor([0, 1, 2], [1, 0], [5.0, 6.0]).to_dense()
+    tensor([[0., 6.],
+            [5., 0.]])
+    """
+    return _compressed_tensor(
+        sparse_csc, ccol_indices, row_indices, values, size, dtype, device, pin_memory,
+        requires_grad, check_invariants,
+    )  # fmt: skip
+
+
+def _compressed_tensor(
+    layout: layout_type, compressed_indices: Any, plain_indices: Any, values: Any, size: Any,
+    dtype: Any, device: Any, pin_memory: bool, requires_grad: bool, check_invariants: Any,
+) -> Any:  # fmt: skip
     expect_cpu(device)
     if pin_memory:
         weft.empty(0).pin_memory()
-    crow = _compressed("crow_indices", crow_indices)
-    col = _compressed("col_indices", col_indices)
+    dim, first, second, _ = st.COMPRESSED[layout]
+    begin = _index_vector(layout, first, compressed_indices)
+    plain = _index_vector(layout, second, plain_indices)
     kept = _as_values(values, dtype)
     if size is None:
-        columns = int(col.max()) + 1 if col.numel() else 0
-        size = [max(crow.shape[0] - 1, 0), columns, *kept.shape[1:]]
-    strict = _is_strict(check_invariants)
-    _expect_csr(crow, col, kept, [int(s) for s in size], strict)
-    parts = Parts(sparse_csr, None, crow, col, kept.detach(), True)
-    return _finished(st.build(parts, kept, [int(s) for s in size]), requires_grad)
+        across = int(plain.max()) + 1 if plain.numel() else 0
+        matrix = [max(begin.shape[0] - 1, 0), across]
+        size = [*(matrix if dim == 0 else matrix[::-1]), *kept.shape[1:]]
+    shape = [int(s) for s in size]
+    _expect_compressed(layout, begin, plain, kept, shape, _is_strict(check_invariants))
+    parts = Parts(layout, None, begin, plain, kept.detach(), dim == 0)
+    return _finished(st.build(parts, kept, shape), requires_grad)
 
 
-def _compressed(name: str, indices: Any) -> Tensor:
+def _named(layout: layout_type) -> str:
+    return f"{str(layout).removeprefix('torch.')}_tensor"
+
+
+def _index_vector(layout: layout_type, name: str, indices: Any) -> Tensor:
     out = indices if isinstance(indices, Tensor) else weft.tensor(indices, dtype=_C.int64)
+    _, first, second, _ = st.COMPRESSED[layout]
+    who = _named(layout)
     if out.dtype not in (_C.int64, _C.int32):
-        _fail("sparse_csr_tensor", f"{name} of int64 or int32", out.dtype,
-              "crow_indices and col_indices must be an int32 or int64 type, but got: "
+        _fail(who, f"{name} of int64 or int32", out.dtype,
+              f"{first} and {second} must be an int32 or int64 type, but got: "
               f"{out.dtype}")  # fmt: skip
     if out.dim() != 1:
         if out.dim() > 1:
             raise NotImplementedError(
-                f"[sparse_csr_tensor] expected {name} of 1 dimension, got {out.dim()}: there are "
-                "no batches of matrices"
+                f"[{who}] expected {name} of 1 dimension, got {out.dim()}: there are no batches of "
+                "matrices"
             )
-        _fail("sparse_csr_tensor", f"{name} of 1 dimension", out.dim(),
-              "crow_indices must have dimensionality >= 1")  # fmt: skip
+        _fail(who, f"{name} of 1 dimension", out.dim(),
+              f"{first} must have dimensionality >= 1")  # fmt: skip
     return out.detach().clone()
 
 
-def _expect_csr(
-    crow: Tensor, col: Tensor, values: Tensor, size: Sequence[int], strict: bool
-) -> None:
-    who, nnz = "sparse_csr_tensor", col.shape[0]
+def _expect_compressed(
+    layout: layout_type, begin: Tensor, plain: Tensor, values: Tensor, size: Sequence[int],
+    strict: bool,
+) -> None:  # fmt: skip
+    who, nnz, (dim, first, second, _) = _named(layout), plain.shape[0], st.COMPRESSED[layout]
     if len(size) != 1 + values.dim():
         _fail(who, f"a size of {1 + values.dim()} dimensions", list(size),
-              "size of a CSR tensor must have 2 dimensions besides the dense ones")  # fmt: skip
-    if crow.shape[0] != size[0] + 1:
-        _fail(who, f"crow_indices of {size[0] + 1}", crow.shape[0],
-              "crow_indices.shape[-1] must be equal to the number of rows + 1")  # fmt: skip
+              f"size of a {['CSR', 'CSC'][dim]} tensor must have 2 dimensions besides the dense "
+              "ones")  # fmt: skip
+    lines, across = ("rows", "columns") if dim == 0 else ("columns", "rows")
+    count, length = size[dim], size[1 - dim]
+    sizes = ("nrows", "ncols") if dim == 0 else ("ncols", "nrows")
+    if begin.shape[0] != count + 1:
+        _fail(who, f"{first} of {count + 1}", begin.shape[0],
+              f"{first}.shape[-1] must be equal to the number of {lines} + 1")  # fmt: skip
     if values.shape[0] != nnz or list(values.shape[1:]) != list(size[2:]):
-        _fail(who, "a value for each column index", f"{nnz} and {list(values.shape)}",
-              "col_indices.shape[-1] must be equal to values.shape[0]")  # fmt: skip
-    steps = crow[1:] - crow[:-1]
-    if int(crow[0]) != 0:
-        _fail(who, "0 first in crow_indices", int(crow[0]),
-              "`crow_indices[..., 0] == 0` is not satisfied.")  # fmt: skip
-    if int(crow[-1]) != nnz:
-        _fail(who, f"{nnz} last in crow_indices", int(crow[-1]),
-              "`crow_indices[..., -1] == nnz` is not satisfied.")  # fmt: skip
-    if steps.numel() and not 0 <= int(steps.min()) <= int(steps.max()) <= size[1]:
-        _fail(who, f"rows of 0 to {size[1]} elements", steps.tolist(),
-              "`0 <= crow_indices[..., 1:] - crow_indices[..., :-1] <= ncols` is not "
+        _fail(who, f"a value for each of {second}", f"{nnz} and {list(values.shape)}",
+              f"{second}.shape[-1] must be equal to values.shape[0]")  # fmt: skip
+    steps = begin[1:] - begin[:-1]
+    if int(begin[0]) != 0:
+        _fail(who, f"0 first in {first}", int(begin[0]),
+              f"`{first}[..., 0] == 0` is not satisfied.")  # fmt: skip
+    if int(begin[-1]) != nnz:
+        _fail(who, f"{nnz} last in {first}", int(begin[-1]),
+              f"`{first}[..., -1] == nnz` is not satisfied.")  # fmt: skip
+    if steps.numel() and not 0 <= int(steps.min()) <= int(steps.max()) <= length:
+        _fail(who, f"{lines} of 0 to {length} elements", steps.tolist(),
+              f"`0 <= {first}[..., 1:] - {first}[..., :-1] <= {sizes[1]}` is not "
               "satisfied.")  # fmt: skip
-    if nnz and not (int(col.min()) >= 0 and int(col.max()) < size[1]):
-        _fail(who, f"columns below {size[1]}", col.tolist(),
-              "`0 <= col_indices < ncols` is not satisfied.")  # fmt: skip
+    if nnz and not (int(plain.min()) >= 0 and int(plain.max()) < length):
+        _fail(who, f"{across} below {length}", plain.tolist(),
+              f"`0 <= {second} < {sizes[1]}` is not satisfied.")  # fmt: skip
     if strict and nnz > 1:
-        rows = weft.arange(size[0]).repeat_interleave(steps.long())
-        same = rows[1:] == rows[:-1]
-        if bool((same & (col[1:] <= col[:-1])).any()):
-            _fail(who, "columns that rise in each row", col.tolist(),
-                  "`col_indices[..., crow_indices[..., i - 1]:crow_indices[..., i]] for all i = "
-                  "1, ..., nrows are sorted and distinct along the last dimension values` is not "
+        line = weft.arange(count).repeat_interleave(steps.long())
+        same = line[1:] == line[:-1]
+        if bool((same & (plain[1:] <= plain[:-1])).any()):
+            _fail(who, f"{across} that rise in each of the {lines}", plain.tolist(),
+                  f"`{second}[..., {first}[..., i - 1]:{first}[..., i]] for all i = 1, ..., "
+                  f"{sizes[0]} are sorted and distinct along the last dimension values` is not "
                   "satisfied.")  # fmt: skip
 
 
@@ -347,37 +407,41 @@ def sparse_compressed_tensor(
     layout: Any = None,
     **kwargs: Any,
 ) -> Any:
-    """`sparse_csr_tensor` by its layout.
+    """`sparse_csr_tensor` or `sparse_csc_tensor`, by the layout.
 
     Raises:
-        NotImplementedError: another layout than `weft.sparse_csr`.
+        NotImplementedError: another layout than `weft.sparse_csr` and `weft.sparse_csc`.
 
     >>> import weft
     >>> weft.sparse_compressed_tensor([0, 1], [0], [2.0], layout=weft.sparse_csr).layout
     torch.sparse_csr
     """
-    if layout is not sparse_csr:
+    made = {sparse_csr: sparse_csr_tensor, sparse_csc: sparse_csc_tensor}.get(layout)
+    if made is None:
         raise NotImplementedError(
-            f"[sparse_compressed_tensor] expected layout torch.sparse_csr, got {layout}"
+            "[sparse_compressed_tensor] expected layout torch.sparse_csr or torch.sparse_csc, got "
+            f"{layout}"
         )
-    return sparse_csr_tensor(compressed_indices, plain_indices, values, size, **kwargs)
+    return made(compressed_indices, plain_indices, values, size, **kwargs)
 
 
 def of_dense(x: Tensor, sparse_dim: int | None, layout: layout_type, dense_dim: int | None) -> Any:
     """What of a dense tensor is not zero: `to_sparse`."""
     if layout is strided:
         raise RuntimeError("[to_sparse] expected a sparse layout, got torch.strided")
-    if layout not in (sparse_coo, sparse_csr):
+    if layout is not sparse_coo and layout not in st.COMPRESSED:
         raise NotImplementedError(
-            f"[to_sparse] expected layout torch.sparse_coo or torch.sparse_csr, got {layout}"
+            "[to_sparse] expected layout torch.sparse_coo, torch.sparse_csr or torch.sparse_csc, "
+            f"got {layout}"
         )
     n = x.dim()
     if dense_dim is not None:
         sparse_dim = n - dense_dim
     k = n if sparse_dim is None else sparse_dim
-    if layout is sparse_csr and (k != 2 or n < 2):
-        _fail("to_sparse_csr", "a matrix", f"{n} dimensions", "Only tensors with two dimensions can"
-              " be converted to the SparseCsr layout")  # fmt: skip
+    if layout in st.COMPRESSED and (k != 2 or n < 2):
+        _fail(f"to_{str(layout).removeprefix('torch.')}", "a matrix", f"{n} dimensions",
+              "Only tensors with two dimensions can be converted to the "
+              f"{st.COMPRESSED[layout].words} layout")  # fmt: skip
     if not (0 < k <= n or k == n == 0):
         _fail("to_sparse", f"sparse_dim from 1 to {n}", k,
               f"sparse_dim argument for to_sparse() must be in >0 and <= dim, got {k}")  # fmt: skip
@@ -388,8 +452,7 @@ def of_dense(x: Tensor, sparse_dim: int | None, layout: layout_type, dense_dim: 
     values = x[tuple(places)] if k else x.reshape(1)[kept.reshape(1)]
     if not k:
         places = weft.zeros(0, values.shape[0], dtype=_C.int64)
-    out = st.coo(places, values, x.shape, True)
-    return st.as_csr(out) if layout is sparse_csr else out
+    return st.in_layout(st.coo(places, values, x.shape, True), layout)
 
 
 def spdiags(diagonals: Tensor, offsets: Any, shape: Any, layout: Any = None) -> Any:
@@ -399,7 +462,7 @@ def spdiags(diagonals: Tensor, offsets: Any, shape: Any, layout: Any = None) -> 
         diagonals: `[n, m]`, or `[m]` for one; a diagonal's element in column j is its j-th.
         offsets: of the diagonals, above the main one if they are positive.
         shape: of the matrix.
-        layout: `weft.sparse_coo`, which is the default, or `weft.sparse_csr`.
+        layout: `weft.sparse_coo`, which is the default, `weft.sparse_csr` or `weft.sparse_csc`.
 
     Raises:
         RuntimeError: offsets that occur twice or do not fit, or a shape that is no matrix's.
@@ -428,7 +491,7 @@ def spdiags(diagonals: Tensor, offsets: Any, shape: Any, layout: Any = None) -> 
     if weft.unique(shifts).shape[0] != shifts.shape[0]:
         _fail("spdiags", "each offset once", shifts.tolist(), "Offset tensor contains duplicate "
               "values")  # fmt: skip
-    if layout not in (None, sparse_coo, sparse_csr):
+    if layout not in (None, sparse_coo, *st.COMPRESSED):
         _fail("spdiags", "a layout that there is", layout, "Only output layouts (Sparse, SparseCsc,"
               f" SparseCsr) are supported, got {layout}")  # fmt: skip
     cols = weft.arange(rows.shape[1]).expand(rows.shape)
@@ -436,7 +499,7 @@ def spdiags(diagonals: Tensor, offsets: Any, shape: Any, layout: Any = None) -> 
     inside = (at >= 0) & (at < shape[0]) & (cols < shape[1])
     indices = weft.stack([at[inside], cols[inside]])
     out = st.coo(indices, rows[inside], shape, False)
-    return st.as_csr(out) if layout is sparse_csr else out
+    return out if layout is None else st.in_layout(out, layout)
 
 
 _checks.install(__name__)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from weft.base.names import sparse_csr
-from weft.sparse.tensor import SparseTensor
+from weft.sparse.tensor import COMPRESSED, SparseTensor
 
 __all__ = ["reduced"]
 
@@ -16,8 +15,8 @@ def reduced(x: SparseTensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     from weft._utils import _rebuild_sparse_tensor
 
     parts = x._parts
-    if parts.layout is sparse_csr:
-        whole: tuple[Any, ...] = (parts.crow, parts.col, parts.values, x.shape)
+    if parts.layout in COMPRESSED:
+        whole: tuple[Any, ...] = (parts.compressed, parts.plain, parts.values, x.shape)
     else:
         whole = (parts.indices, parts.values, x.shape, parts.coalesced)
     return _rebuild_sparse_tensor, (parts.layout, whole)

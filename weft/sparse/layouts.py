@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
-from weft.base.names import layout, sparse_coo, sparse_csr, strided
+from weft.base.names import layout, sparse_coo, sparse_csc, sparse_csr, strided
 from weft.sparse import tensor as st
 from weft.sparse.tensor import Parts, SparseTensor, parts_of, raw
 
@@ -19,23 +19,31 @@ def _coo_only(name: str, x: SparseTensor) -> Parts:
     if parts.layout is not sparse_coo:
         raise RuntimeError(
             f"[{name}] expected a COO tensor, got {parts.layout} ({name} expected sparse "
-            "coordinate tensor layout but got SparseCsr)"
+            f"coordinate tensor layout but got {st.COMPRESSED[parts.layout].words})"
         )
     return parts
 
 
-def _csr_only(name: str, x: SparseTensor) -> Parts:
-    parts = parts_of(x)
-    if parts.layout is not sparse_csr:
-        raise RuntimeError(
-            f"[{name}] expected a CSR tensor, got {parts.layout} ({name} expected sparse row "
-            "compressed tensor layout but got Sparse)"
-        )
-    return parts
+def _compressed_only(name: str, wanted: layout, field: str) -> Any:
+    """The question for a part of a matrix in CSR or CSC."""
+
+    def ask(x: SparseTensor) -> Any:
+        parts = parts_of(x)
+        if parts.layout is not wanted:
+            lines = "column" if st.COMPRESSED[wanted].dim else "row"
+            known = st.COMPRESSED.get(parts.layout)
+            raise RuntimeError(
+                f"[{name}] expected a tensor of {wanted}, got {parts.layout} ({name} expected "
+                f"sparse {lines} compressed tensor layout but got "
+                f"{known.words if known else 'Sparse'})"
+            )
+        return getattr(parts, field)
+
+    return ask
 
 
 def _expect_coalesced(name: str, parts: Parts) -> None:
-    if not parts.coalesced:
+    if not parts.coalesced and parts.layout is sparse_coo:
         raise RuntimeError(
             f"[{name}] expected a coalesced tensor, got one that is not (Cannot get {name} on an "
             "uncoalesced tensor, please call .coalesce() first)"
@@ -98,15 +106,14 @@ class _ToDense(weft.autograd.Function):
 
 
 def _to_layout(x: SparseTensor, wanted: layout) -> Any:
-    if wanted is sparse_coo:
-        return st.as_coo(x)
-    if wanted is sparse_csr:
-        return st.as_csr(x)
     if wanted is strided:
         return st.dense(x)
-    raise NotImplementedError(
-        f"[to_sparse] expected layout torch.sparse_coo or torch.sparse_csr, got {wanted}"
-    )
+    if wanted is not sparse_coo and wanted not in st.COMPRESSED:
+        raise NotImplementedError(
+            "[to_sparse] expected layout torch.sparse_coo, torch.sparse_csr or torch.sparse_csc, "
+            f"got {wanted}"
+        )
+    return st.in_layout(x, wanted)
 
 
 def _to_sparse(
@@ -130,10 +137,13 @@ def _to_sparse(
     return _to_layout(x, sparse_coo if layout is None else layout)
 
 
-def _to_sparse_csr(x: SparseTensor, dense_dim: int | None = None) -> SparseTensor:
-    if dense_dim is not None and dense_dim != _dense_dim(x):
-        raise RuntimeError(f"[to_sparse_csr] expected dense_dim {_dense_dim(x)}, got {dense_dim}")
-    return st.as_csr(x)
+def _to_compressed(name: str, wanted: layout) -> Any:
+    def convert(x: SparseTensor, dense_dim: int | None = None) -> SparseTensor:
+        if dense_dim is not None and dense_dim != _dense_dim(x):
+            raise RuntimeError(f"[{name}] expected dense_dim {_dense_dim(x)}, got {dense_dim}")
+        return st.as_compressed(x, wanted)
+
+    return convert
 
 
 def _sparse_mask(dense: Tensor, mask: SparseTensor) -> SparseTensor:
@@ -154,7 +164,8 @@ def _sparse_mask(dense: Tensor, mask: SparseTensor) -> SparseTensor:
 
 
 def _clone(x: SparseTensor, *, memory_format: Any = None) -> SparseTensor:
-    return st.with_values(x, st.elements(x).clone()) if x._parts.coalesced else _clone_flat(x)
+    once = x._parts.coalesced or x._parts.indices is None
+    return st.with_values(x, st.elements(x).clone()) if once else _clone_flat(x)
 
 
 def _clone_flat(x: SparseTensor) -> SparseTensor:
@@ -241,7 +252,7 @@ def _empty(shape: Sequence[int], like: Parts, dtype: Any = None) -> SparseTensor
     values = like.values.new_empty((0, *like.values.shape[1:]), dtype=dtype or like.values.dtype)
     none = weft.zeros(like.sparse_dim, 0, dtype=_C.int64)
     out = st.coo(none, values, shape, True)
-    return st.as_csr(out) if like.layout is sparse_csr else out
+    return st.in_layout(out, like.layout)
 
 
 def _zeros_like(x: SparseTensor, *, dtype: Any = None, **kwargs: Any) -> SparseTensor:
@@ -322,12 +333,16 @@ TABLE: dict[str, Any] = {
     "is_coalesced": lambda x: _coo_only("is_coalesced", x).coalesced,
     "_coalesced_": _mark_coalesced,
     "coalesce": _coalesce,
-    "crow_indices": lambda x: _csr_only("crow_indices", x).crow,
-    "col_indices": lambda x: _csr_only("col_indices", x).col,
+    **{
+        name: _compressed_only(name, kind, field)
+        for kind, known in st.COMPRESSED.items()
+        for name, field in ((known.compressed, "compressed"), (known.plain, "plain"))
+    },
     "to_dense": _to_dense,
     "to_sparse": _to_sparse,
     "to_sparse_coo": st.as_coo,
-    "to_sparse_csr": _to_sparse_csr,
+    "to_sparse_csr": _to_compressed("to_sparse_csr", sparse_csr),
+    "to_sparse_csc": _to_compressed("to_sparse_csc", sparse_csc),
     "sparse_mask": _sparse_mask,
     "sparse_resize_": _sparse_resize,
     "clone": _clone,

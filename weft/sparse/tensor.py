@@ -23,12 +23,27 @@ from typing import Any, NamedTuple
 import weft
 from weft import _C, Tensor
 from weft.base.modes import DisableTorchFunctionSubclass
-from weft.base.names import layout, sparse_coo, sparse_csr
+from weft.base.names import layout, sparse_coo, sparse_csc, sparse_csr
 
 __all__ = [
-    "Parts", "SparseTensor", "at", "build", "coalesce", "elements", "keys", "parts_of", "places",
-    "shell", "with_values",
+    "COMPRESSED", "Parts", "SparseTensor", "at", "build", "coalesce", "elements", "keys",
+    "parts_of", "places", "shell", "with_values",
 ]  # fmt: skip
+
+
+class Compression(NamedTuple):
+    """A layout whose elements lie line after line."""
+
+    dim: int  #: along which the lines follow each other
+    compressed: str  #: what says where each line begins
+    plain: str  #: where in its line an element is
+    words: str  #: PyTorch's for the layout
+
+
+COMPRESSED = {
+    sparse_csr: Compression(0, "crow_indices", "col_indices", "SparseCsr"),
+    sparse_csc: Compression(1, "ccol_indices", "row_indices", "SparseCsc"),
+}
 
 
 class Parts(NamedTuple):
@@ -36,14 +51,14 @@ class Parts(NamedTuple):
 
     layout: layout
     indices: Tensor | None  # COO: int64 [sparse_dim, nnz]
-    crow: Tensor | None  # CSR: [rows + 1]
-    col: Tensor | None  # CSR: [nnz]
+    compressed: Tensor | None  # CSR: [rows + 1], CSC: [columns + 1]
+    plain: Tensor | None  # CSR and CSC: [nnz]
     values: Tensor  # [nnz, *dense sizes]
-    coalesced: bool
+    coalesced: bool  # each place once, in row-major order
 
     @property
     def sparse_dim(self) -> int:
-        """How many dimensions the indices tell; 2 of CSR."""
+        """How many dimensions the indices tell; 2 of CSR and CSC."""
         return 2 if self.indices is None else self.indices.shape[0]
 
     def with_values(self, values: Tensor) -> Parts:
@@ -52,11 +67,14 @@ class Parts(NamedTuple):
 
     def same_places(self, other: Parts) -> bool:
         """Whether the indices are the very same tensors."""
-        return self.indices is other.indices and self.crow is other.crow and self.col is other.col
+        kept = (self.indices, self.compressed, self.plain)
+        others = (other.indices, other.compressed, other.plain)
+        return self.layout is other.layout and all(a is b for a, b in zip(kept, others))
 
 
 class SparseTensor(Tensor):
-    """A tensor of layout `weft.sparse_coo` or `weft.sparse_csr`; functions of `weft` make them.
+    """A tensor of layout `weft.sparse_coo`, `weft.sparse_csr` or `weft.sparse_csc`; functions of
+    `weft` make them.
 
     >>> import weft
     >>> x = weft.sparse_coo_tensor([[0, 1], [2, 0]], [3.0, 4.0], (2, 3))
@@ -131,13 +149,14 @@ def parts_of(x: Any) -> Parts:
 
 
 def places(parts: Parts) -> Tensor:
-    """Where the elements lie: int64 `[sparse_dim, nnz]`, of either layout."""
+    """Where the elements lie: int64 `[sparse_dim, nnz]`, of each layout."""
     if parts.indices is not None:
         return parts.indices
-    assert parts.crow is not None and parts.col is not None
-    crow = parts.crow.long()
-    rows = weft.arange(crow.shape[0] - 1).repeat_interleave(crow[1:] - crow[:-1])
-    return weft.stack([rows, parts.col.long()])
+    assert parts.compressed is not None and parts.plain is not None
+    begin = parts.compressed.long()
+    lines = weft.arange(begin.shape[0] - 1).repeat_interleave(begin[1:] - begin[:-1])
+    pair = [lines, parts.plain.long()]
+    return weft.stack(pair if COMPRESSED[parts.layout].dim == 0 else pair[::-1])
 
 
 def keys(indices: Tensor, sizes: Sequence[int]) -> Tensor:
@@ -166,7 +185,7 @@ def at(g: Tensor, parts: Parts, shape: Sequence[int]) -> Tensor:
         return g[tuple(indices)]
     if g._parts.same_places(parts):
         return elements(g)
-    g = coalesce(g)
+    g = g if g._parts.coalesced else as_coo(coalesce(g))
     sizes = tuple(shape)[: parts.sparse_dim]
     if g._parts.sparse_dim != parts.sparse_dim:
         raise RuntimeError(
@@ -238,8 +257,9 @@ def _coalesced(parts: Parts, shape: Sequence[int]) -> Parts:
 
 
 def coalesce(x: SparseTensor) -> SparseTensor:
-    """`x` if each of its places occurs once, in order; else a tensor of which that holds."""
-    if x._parts.coalesced or x._parts.layout is sparse_csr:
+    """`x` if each of its places occurs once, in the order of its layout; else a tensor of which
+    that holds."""
+    if x._parts.coalesced or x._parts.layout is sparse_csc:
         return x
     out: SparseTensor = _Coalesce.apply(x)
     return out
@@ -286,29 +306,49 @@ def as_coo(x: SparseTensor) -> SparseTensor:
     """`x` in COO, its values in the graph."""
     if x._parts.layout is sparse_coo:
         return x
-    return coo(places(x._parts), elements(x), x.shape, True)
+    indices, values = places(x._parts), elements(x)
+    if x._parts.layout is sparse_csc:
+        order = keys(indices, tuple(x.shape)[:2]).argsort()
+        indices, values = indices[:, order], values[order]
+    return coo(indices, values, x.shape, True)
 
 
-def as_csr(x: SparseTensor) -> SparseTensor:
-    """The matrix `x` in CSR."""
-    if x._parts.layout is sparse_csr:
+def as_compressed(x: SparseTensor, wanted: layout) -> SparseTensor:
+    """The matrix `x` in CSR or CSC."""
+    if x._parts.layout is wanted:
         return x
-    x = coalesce(x)
+    x, (dim, _, _, words) = as_coo(coalesce(x)), COMPRESSED[wanted]
     if x._parts.sparse_dim != 2:
         raise RuntimeError(
-            "[to_sparse_csr] expected a matrix (Only tensors with two sparse dimensions can be "
-            f"converted to the SparseCsr layout), got {x._parts.sparse_dim} sparse dimensions"
+            f"[to_{str(wanted).removeprefix('torch.')}] expected a matrix (Only tensors with two "
+            f"sparse dimensions can be converted to the {words} layout), got "
+            f"{x._parts.sparse_dim} sparse dimensions"
         )
-    rows, cols = places(x._parts)
-    counts = weft.bincount(rows, minlength=x.shape[0])
-    crow = weft.cat([weft.zeros(1, dtype=_C.int64), counts.cumsum(0)])
-    parts = Parts(sparse_csr, None, crow, cols.contiguous(), x._parts.values, True)
-    return build(parts, elements(x), x.shape)
+    indices, values = places(x._parts), elements(x)
+    if dim == 1:  # the rows stay in order within each column
+        order = indices[1].argsort(stable=True)
+        indices, values = indices[:, order], values[order]
+    counts = weft.bincount(indices[dim], minlength=x.shape[dim])
+    begin = weft.cat([weft.zeros(1, dtype=_C.int64), counts.cumsum(0)])
+    plain = indices[1 - dim].contiguous()
+    return build(Parts(wanted, None, begin, plain, values.detach(), dim == 0), values, x.shape)
+
+
+def turned(x: SparseTensor) -> SparseTensor:
+    """The transpose of a matrix in CSR or CSC, in the other one: rows are columns."""
+    other = sparse_csc if x._parts.layout is sparse_csr else sparse_csr
+    parts = x._parts._replace(layout=other, coalesced=other is sparse_csr)
+    return build(parts, elements(x), (x.shape[1], x.shape[0], *x.shape[2:]))
+
+
+def in_layout(x: SparseTensor, wanted: layout) -> SparseTensor:
+    """`x` in COO, CSR or CSC."""
+    return as_compressed(x, wanted) if wanted in COMPRESSED else as_coo(x)
 
 
 def like(x: SparseTensor, out: SparseTensor) -> SparseTensor:
-    """`out`, in the layout of `x`."""
-    return as_csr(out) if x._parts.layout is sparse_csr else out
+    """`out`, in the layout of `x` where that is compressed."""
+    return in_layout(out, x._parts.layout) if x._parts.layout in COMPRESSED else out
 
 
 def dense(x: SparseTensor) -> Tensor:

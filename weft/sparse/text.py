@@ -5,7 +5,7 @@ from __future__ import annotations
 import weft
 from weft import _C, Tensor
 from weft.base.names import sparse_coo
-from weft.sparse.tensor import SparseTensor, raw
+from weft.sparse.tensor import COMPRESSED, SparseTensor, raw
 
 __all__ = ["text_of"]
 
@@ -38,10 +38,11 @@ def _suffixes(x: SparseTensor) -> list[str]:
 def text_of(x: SparseTensor) -> str:
     """PyTorch's text: indices and values as tensors, then what the whole is, in lines of 80."""
     parts, indent = x._parts, " " * len("tensor(")
-    named = {
-        "indices": parts.indices, "crow_indices": parts.crow, "col_indices": parts.col,
-        "values": parts.values,
-    }  # fmt: skip
+    known = COMPRESSED.get(parts.layout)
+    named: dict[str, Tensor | None] = {"indices": parts.indices}
+    if known is not None:
+        named = {known.compressed: parts.compressed, known.plain: parts.plain}
+    named["values"] = parts.values
     lines = [_part(name, t, len(indent)) for name, t in named.items() if t is not None]
     text = "tensor(" + f",\n{indent}".join(lines)
     first = parts.layout is sparse_coo
