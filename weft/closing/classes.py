@@ -7,6 +7,7 @@ import collections
 import dataclasses
 import functools
 import inspect
+import reprlib
 import sys
 import typing
 from types import CodeType, FunctionType
@@ -26,7 +27,7 @@ def method_of_class(kind: type, name: str) -> Any:
         return found
     if not isinstance(found, METHODS):
         return None
-    code = getattr(unwrapped(found), "__code__", None)
+    code = getattr(_shown_once(unwrapped(found)), "__code__", None)
     if not name.startswith("__") or code is None or not is_made(code):
         return found
     return by_fields(kind, name) if name in _ORDERS else None
@@ -81,6 +82,14 @@ def is_own(function: Any) -> bool:
     """Whether it is a function of the user's."""
     of = getattr(function, "__module__", None) or ""
     return isinstance(function, FunctionType) and of.partition(".")[0] != "weft"
+
+
+def _shown_once(function: Any) -> Any:
+    """What `reprlib.recursive_repr` decorates, as dataclasses have it from Python 3.13 on; others
+    as they are."""
+    code = getattr(function, "__code__", None)
+    is_wrapper = code is not None and code.co_filename == reprlib.__file__
+    return function.__wrapped__ if is_wrapper else function
 
 
 def is_result(kind: type) -> bool:
