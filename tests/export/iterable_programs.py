@@ -336,6 +336,14 @@ def asked_for_some(n):
     )  # fmt: skip
 
 
+class NoIterator:
+    def __init__(self, made):
+        self.made = made
+
+    def __iter__(self):
+        return self.made
+
+
 class Less:
     def __init__(self, v):
         self.v = v
@@ -389,7 +397,15 @@ def stars_of_classes(n):
 
 
 def are_no_iterators(n):
-    return told(lambda: [v for v in Rising.From([n])]), told(lambda: next(Rising(n)))
+    """A list was gone through."""
+    none = [NoIterator(made) for made in ([n], n, None, "a")]
+    return (
+        [told(lambda: [v for v in one]) for one in none],
+        [told(lambda: iter(one)) for one in none],
+        [told(lambda: list(one)) for one in none],
+        told(lambda: [v for v in Rising.From([n])]),
+        told(lambda: next(Rising(n))),
+    )
 
 
 N = [(0,), (1,), (2,)]

@@ -34,7 +34,20 @@ class Iterables(Records):
 
     def iterator_of(self, value: Abstract) -> Abstract:
         """`iter(value)`."""
-        return self.by_class(value, "__iter__", [], lambda: self.iterator(value))
+        kinds = self.special_methods(value, "__iter__")
+        if not kinds:
+            return self.iterator(value)
+        return self.of_record(
+            value,
+            kinds,
+            lambda kind, found: self.given_by(kind, found, value),
+            lambda: self.iterator(value),
+        )
+
+    def given_by(self, kind: type, found: Any, value: Abstract) -> Abstract:
+        """What the `__iter__` of a record gives, which has to be an iterator."""
+        made = self.of_class(kind, found, value, [], {})
+        return self.call_function(library.expect_iterator, [made], {})
 
     def gone_through(self, value: Abstract) -> Abstract:
         return self.some_of(value, None)
@@ -44,7 +57,7 @@ class Iterables(Records):
         `most` at most."""
 
         def of_record(kind: type, found: Any) -> Abstract:
-            made = self.of_class(kind, found, value, [], {})
+            made = self.given_by(kind, found, value)
             return self.of_record(
                 made,
                 self.special_methods(made, "__next__"),
@@ -60,7 +73,7 @@ class Iterables(Records):
         asked until it gives it."""
 
         def of_record(kind: type, found: Any) -> Abstract:
-            made = self.of_class(kind, found, holder, [], {})
+            made = self.given_by(kind, found, holder)
             return self.of_record(
                 made,
                 self.special_methods(made, "__next__"),

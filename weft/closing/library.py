@@ -220,6 +220,9 @@ def not_copied(x: Any, name: str) -> Any:
     )
 
 
+_NO_ITERATORS = int, float, str, list, tuple, dict, set, frozenset, range, weft.Tensor
+
+
 def items_of(iterator: Any, most: int | None) -> list[Any]:
     """What an iterator of the user's gives, `most` at most."""
     out: list[Any] = []
@@ -229,6 +232,13 @@ def items_of(iterator: Any, most: int | None) -> list[Any]:
     except StopIteration:
         pass
     return out
+
+
+def expect_iterator(made: Any) -> Any:
+    """What an `__iter__` of the user's gives; a TypeError where that is no iterator."""
+    if made is None or isinstance(made, _NO_ITERATORS):
+        raise TypeError(f"iter() returned non-iterator of type {type(made).__name__!r}")
+    return made
 
 
 def next_or(iterator: Any, default: Any) -> Any:
