@@ -1,8 +1,10 @@
 /// Rows of a table by number, and numbers as rows.
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
 #include "base/lock.h"
+#include "kernels/reduce.h"
 #include "ops/batch.h"
 #include "ops/copy.h"
 #include "ops/functions.h"
@@ -170,6 +172,33 @@ void one_hot_kernel(Call& c) {
     for (int64_t i = 0; i < index.numel(); ++i) out.data<int64_t>()[i * classes + at[i]] = 1;
 }
 
+// ---- counts ------------------------------------------------------------------------------------
+
+/// One more than the largest number, or minlength.
+void counts_shape(Call& c) {
+    const Tensor& x = c.in[0];
+    Tensor dense = as_contiguous(x, DType::Int64);
+    const int64_t n = dense.numel(), *at = dense.data<int64_t>();
+    int64_t largest = -1;
+    if (n > 0) kernels::max<int64_t>(at, &largest, {1, n, 1});
+    const bool counted = kernels::first_outside(at, n, 0, std::numeric_limits<int64_t>::max()) < 0;
+    WEFT_EXPECT(x.ndim() == 1 && counted, Runtime, "bincount", "numbers to count",
+                text(name(x.dtype()), " ", to_string(x.shape()),
+                     " (bincount only supports 1-d non-negative integral inputs.)"));
+    const int64_t least = c.attr(0).as_int();
+    WEFT_EXPECT(least >= 0, Runtime, "bincount", "minlength of at least 0", std::to_string(least));
+    c.add(Tensor::layout(DType::Int64, Dims{std::max(least, largest + 1)}));
+}
+
+void counts_kernel(Call& c) {
+    Tensor x = as_contiguous(c.in[0], DType::Int64);
+    const Tensor& out = c.out(0);
+    auto* counts = out.data<int64_t>();
+    const auto* at = x.data<int64_t>();
+    std::memset(counts, 0, out.numel() * sizeof(int64_t));
+    for (int64_t i = 0; i < x.numel(); ++i) ++counts[at[i]];
+}
+
 }  // namespace
 
 void register_embedding(Table& t) {
@@ -221,6 +250,15 @@ void register_embedding(Table& t) {
         .batch(batch_last<0>)
         .internal()
         .samples({"f(I(3, 2), 5)"});
+    t.add("_counts(Tensor self, int minlength=0) -> Tensor")
+        .doc("How often each number occurs in a vector of ints of at least 0.")
+        .shape_of_values<counts_shape>(save_in(0))
+        .kernel(counts_kernel)
+        .internal()
+        .in_packages()
+        .uint64(Uint64::Bits)
+        .no_onnx("a size that values decide")
+        .samples({"f(I(5, high=4))", "f(I(3, high=4), 7)", "f(I(0))"});
     t.add("_one_hot_open(Tensor self, int num_classes) -> Tensor")
         .doc("one_hot of a size that depends on the values.")
         .shape_of_values<one_hot_shape>(save_in(0))

@@ -26,6 +26,8 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     """
     if input.dtype.is_floating_point or input.dtype.is_complex or input.dtype is _C.bool:
         raise NotImplementedError(f"[bincount] expected integers, got {input.dtype}")
+    if weights is None:
+        return _C.ops._counts(input, minlength)
     input = input.to(_C.int64)
     low, high = (int(input.min()), int(input.max())) if input.numel() else (0, -1)
     if input.dim() != 1 or low < 0:
@@ -36,9 +38,7 @@ def bincount(input: Tensor, weights: Tensor | None = None, minlength: int = 0) -
     if minlength < 0:
         raise RuntimeError(f"[bincount] expected minlength of at least 0, got {minlength}")
     size = max(minlength, high + 1)
-    if weights is None:
-        weights = weft.ones(1, dtype=_C.int64).expand(input.shape)
-    elif weights.dtype is not _C.float32:
+    if weights.dtype is not _C.float32:
         weights = weights.double()
     counts = weft.zeros(size, dtype=weights.dtype, device=weights.device)
     return counts.scatter_add(0, input, weights)
