@@ -543,3 +543,16 @@ def test_gradients_of_scans_of_any_number_of_rows(torch, call, dtype):
                 y = eval(call, {"x": x, "d": dim})
                 results.append(lib.autograd.grad(y, x, y.detach())[0].numpy())
             np.testing.assert_allclose(*results, rtol=2e-4, err_msg=f"{shape}, {dim}")
+
+
+@pytest.mark.parametrize("k", [0, 1, 4, 5, 9, 130])
+@pytest.mark.parametrize("n", [1, 3, 129, 600])
+def test_products_of_integers_in_pieces_wrap_as_pytorchs(torch, n, k):
+    """Pieces of 8 rows by 512 columns, four rows at a time."""
+    torch.manual_seed(0)
+    a, b = torch.randint(-(2**62), 2**62, (5, k)), torch.randint(-(2**62), 2**62, (k, n))
+    c = torch.randint(-9, 9, (5, n))
+    for call in ("a @ b", "t.addmm(c, a, b, beta=3, alpha=-2)", "b.t() @ a.t()"):
+        theirs = eval(call, {"t": torch, "a": a, "b": b, "c": c})
+        given = {name: weft.tensor(x.numpy()) for name, x in (("a", a), ("b", b), ("c", c))}
+        np.testing.assert_array_equal(eval(call, {"t": weft} | given).numpy(), theirs.numpy())

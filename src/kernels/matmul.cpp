@@ -68,13 +68,29 @@ struct IntegerGemm {
                     for (int64_t p = 0; p < k; ++p) sum += a[i * ra + p * ca] * b[j * ldb + p];
                     row[j] += alpha * sum;
                 }
-            else
-                for (int64_t p = 0; p < k; ++p) {
-                    const U x = alpha * a[i * ra + p * ca];
-                    const U* __restrict from = b + p * ldb;
-                    for (int64_t j = 0; j < n; ++j) row[j] += x * from[j];
-                }
         }
+        if (trans_b) return;
+        // pieces of B that stay in the first-level cache
+        constexpr int64_t deep = 8, wide = 512;
+        for (int64_t left = 0; left < n; left += wide)
+            for (int64_t top = 0; top < k; top += deep)
+                for (int64_t i = 0; i < m; ++i)
+                    for (int64_t p = top; p < std::min(k, top + deep); p += 4) {
+                        // four rows of B before c is written again; behind the last, zeros times it
+                        U x[4];
+                        const U* from[4];
+                        for (int q = 0; q < 4; ++q) {
+                            const int64_t at = std::min(p + q, k - 1);
+                            x[q] = p + q < k ? alpha * a[i * ra + at * ca] : 0;
+                            from[q] = b + at * ldb;
+                        }
+                        U* __restrict row = c + i * ldc;
+                        const int64_t right = std::min(n, left + wide);
+#pragma GCC ivdep
+                        for (int64_t j = left; j < right; ++j)
+                            row[j] += x[0] * from[0][j] + x[1] * from[1][j] + x[2] * from[2][j] +
+                                      x[3] * from[3][j];
+                    }
     }
 };
 
