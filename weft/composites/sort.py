@@ -333,8 +333,7 @@ def unique(
         values = moved[order]
         shape = order.shape
     new = _runs(values)
-    kept = values[new]
-    kept = kept if dim is None else kept.movedim(0, dim)
+    kept = values.masked_select(new) if dim is None else values[new].movedim(0, dim)
     op, node = ("_unique2", "Unique2") if dim is None else ("unique_dim", "UniqueDim")
     found = list(without_derivative(op, (input,), (kept,), f"{node}Backward0"))
     if return_inverse:
