@@ -267,3 +267,19 @@ def test_named_tuples_and_sizes_show_what_they_are_beside_classes_that_show_them
 
     x = weft.ones(2, 3)
     assert saved(program)(1, x) == program(1, x)
+
+
+@pytest.mark.parametrize("by", [1, -3, True, 2.0, "x", None])
+@pytest.mark.parametrize("items", [[], [1, 2]])
+def test_a_deque_turns_by_whole_numbers(items, by):
+    """The error was that of `%`, and an empty deque took anything."""
+
+    def turned(items, by):
+        q = collections.deque(items)
+        try:
+            q.rotate(by)
+        except TypeError as error:
+            return str(error)
+        return list(q)
+
+    assert saved(turned)(items, by) == turned(items, by)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections.abc
+import operator
 from collections.abc import Iterable
 from typing import Any
 
@@ -78,8 +79,9 @@ class Deque:
         self.items.reverse()
 
     def rotate(self, n: int = 1) -> None:
+        by = operator.index(n)
         if self.items:
-            k = n % len(self.items)
+            k = by % len(self.items)
             self.items = self.items[len(self.items) - k :] + self.items[: len(self.items) - k]
 
     def __len__(self) -> int:
