@@ -180,7 +180,7 @@ class Fuzzer:
         self.files = 0
         self.outside: collections.Counter[str] = collections.Counter()
         self.ends: collections.Counter[str] = collections.Counter()
-        self.slow = 0
+        self.slow = self.tried = 0
 
     def file(self) -> Path:
         self.files += 1
@@ -312,6 +312,7 @@ def fuzz(
             numbers = range(seed * 10**7, seed * 10**7 + count)
             for start in range(0, count, BATCH):
                 found += fuzzer.batch(list(numbers[start : start + BATCH]))
+                fuzzer.tried = min(start + BATCH, count)
                 if len(found) >= enough:
                     break
             return [fuzzer.minimal(bad) for bad in found[:enough]], fuzzer
@@ -338,7 +339,7 @@ def main(kind: type[Fuzzer] = Fuzzer, told: str = __doc__) -> int:
     start = time.time()
     found, fuzzer = fuzz(options.programs, options.seed, enough=options.show, kind=kind)
     print(*map(shown, found), sep="\n" + 80 * "-" + "\n")
-    print(f"{options.programs} functions, {time.time() - start:.0f} s; {fuzzer.slow} too slow")
+    print(f"{fuzzer.tried} functions, {time.time() - start:.0f} s; {fuzzer.slow} too slow")
     print(f"{sum(fuzzer.outside.values())} outside: {dict(fuzzer.outside)}")
     return bool(found)
 
