@@ -169,11 +169,14 @@ OpBuilder extreme(Table& t, std::string_view name,
 
 /// The gradient of fmax (fmin) by its first or second tensor: the first is taken where it is larger
 /// (smaller), equal, or the other NaN.
+Tensor taken_of(const Grad& g, const Function& at_least, bool is_first) {
+    Tensor a = g.in(0), b = g.in(1), zero = number(0, g.grad().dtype());
+    Tensor first = logical_or(at_least(a, b), ops::isnan(b));
+    return is_first ? ops::where(first, g.grad(), zero) : ops::where(first, zero, g.grad());
+}
 template <bool Larger, bool First>
 Tensor taken(const Grad& g) {
-    Tensor a = g.in(0), b = g.in(1), zero = number(0, g.grad().dtype());
-    Tensor first = logical_or(Larger ? ops::ge(a, b) : ops::le(a, b), ops::isnan(b));
-    return First ? ops::where(first, g.grad(), zero) : ops::where(first, zero, g.grad());
+    return taken_of(g, Larger ? ops::ge : ops::le, First);
 }
 
 void register_extremes(Table& t) {
