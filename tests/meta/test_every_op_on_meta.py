@@ -25,7 +25,7 @@ class OnMeta(Inputs):
 # Their results' sizes, or the ops that a composite consists of, depend on values.
 NEEDS_VALUES = {
     "masked_select", "masked_scatter", "nonzero", "argwhere", "one_hot", "repeat_interleave.counts",
-    "repeat_interleave.tensor", "index_put",
+    "repeat_interleave.tensor", "index_put", "_counts",
 }  # fmt: skip
 
 # Samples of those in which no mask is, or that say the number of classes.

@@ -90,7 +90,7 @@ def test_few_calls_are_refused() -> None:
     how = collections.Counter(
         outcome(name, sample, Inputs(weft, "float32", sample)) for name, sample in CASES
     )
-    most = {READ: 105, WRITE: 0, BODY: 22, LAYOUT: 24, UNTRACED: 1}
+    most = {READ: 105, WRITE: 0, BODY: 22, LAYOUT: 27, UNTRACED: 1}
     assert {r: n for r, n in how.items() if r in most and n > most[r]} == {}
     assert how["same"] >= 1187
 

@@ -31,11 +31,11 @@ def rot90(input: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
         raise RuntimeError(f"[rot90] expected two different dims, got {dims}{told}")
     first, second = dims
     if k % 4 == 1:
-        return input.flip(second).transpose_(first, second)
+        return input.transpose(first, second).flip(first)
     if k % 4 == 2:
         return input.flip((first, second))
     if k % 4 == 3:
-        return input.flip(first).transpose_(first, second)
+        return input.transpose(first, second).flip(second)
     return input.clone()
 
 
