@@ -27,8 +27,8 @@ SEEN = (16, 17, 18, 19, 20, 21, 22, 23)
 ALWAYS = {"conv_transpose1d", "conv_transpose2d", "conv_transpose3d"}  # output_padding of theirs
 REFUSED = {
     16: {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "bitwise_right_shift",
-         "col2im", "_scatter_reduce", "pad"},
-    18: {"pad"},
+         "col2im", "_scatter_reduce", "pad", "_grid_sample"},
+    18: {"pad", "_grid_sample"},
 }  # fmt: skip
 REFUSED[17] = REFUSED[16]
 

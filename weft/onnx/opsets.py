@@ -164,7 +164,6 @@ def _even_split(values: Values, attributes: dict[str, Any]) -> Arguments:
     return values, {k: v for k, v in attributes.items() if k != "num_outputs"}
 
 
-# Until which opset.
 def _grid_of_images(values: Values, attributes: dict[str, Any]) -> Arguments:
     """GridSample of images alone, with other names of its modes."""
     if values[0] is not None and values[0].rank != 4:
@@ -173,6 +172,7 @@ def _grid_of_images(values: Values, attributes: dict[str, Any]) -> Arguments:
     return values, attributes | {"mode": mode}
 
 
+# Until which opset.
 _INSTEAD: dict[str, tuple[int, Instead]] = {
     "LayerNormalization": (17, _layer_norm),
     "Gelu": (20, _gelu),
