@@ -29,10 +29,18 @@ int64_t int_of(PyObject* o) {
     return t.item_int();
 }
 
+/// A part of a slice, in Python's words for what is none.
+int64_t slice_part(PyObject* o) {
+    if (PyIndex_Check(o)) return int_of(o);
+    PyErr_SetString(PyExc_TypeError,
+                    "slice indices must be integers or None or have an __index__ method");
+    throw PythonError{};
+}
+
 /// Bounds beyond 64 bits are as far as bounds go.
 Value slice_bound(PyObject* o) {
     if (o == Py_None) return Value();
-    if (!PyLong_Check(o)) return Value(int_of(o));
+    if (!PyLong_Check(o)) return Value(slice_part(o));
     Py_ssize_t bound = PyNumber_AsSsize_t(o, nullptr);
     if (bound == -1 && PyErr_Occurred()) throw PythonError{};
     return Value(int64_t{bound});
@@ -60,7 +68,7 @@ ops::Subscript subscript_of(PyObject* item) {
     } else if (PySlice_Check(item)) {
         auto* slice = reinterpret_cast<PySliceObject*>(item);
         out.kind = Kind::Slice;
-        out.number = slice->step == Py_None ? 1 : int_of(slice->step);
+        out.number = slice->step == Py_None ? 1 : slice_part(slice->step);
         out.start = slice_bound(slice->start);
         out.stop = slice_bound(slice->stop);
     } else if (item == Py_None) {

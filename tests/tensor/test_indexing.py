@@ -181,3 +181,14 @@ def test_lists_are_keys_of_several_subscripts_where_pytorch_says_so(torch, key):
 def test_a_list_that_is_a_tuple_warns():
     with pytest.warns(UserWarning, match=r"use x\[tuple\(seq\)\] instead of x\[seq\]"):
         weft.zeros(2, 2)[[weft.tensor([0]), weft.tensor([1])]]
+
+
+@pytest.mark.parametrize("part", ["'a':", ":'a'", "::'a'", ":1.5", "(1, 2):", "::1.0"])
+def test_a_slice_of_what_is_no_index_is_told_in_pythons_words(part):
+    """The error was that of an index, `'str' object cannot be interpreted as an integer`."""
+    told = []
+    for lib in (weft, torch):
+        with pytest.raises(TypeError) as error:
+            eval(f"x[{part}]", {"x": lib.ones(3)})
+        told.append(str(error.value))
+    assert told[0] == told[1]
