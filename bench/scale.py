@@ -118,6 +118,8 @@ def draw(results, path):
                 panel.loglog(curve.sizes, heights, "o-", color=color, label=name)
         panel.set(title=curve.name, xlabel=curve.axis, ylabel="µs")
         panel.title.set_fontsize(9)
+        low, high = panel.get_ylim()
+        panel.set_ylim(low / 2, high * 2)  # what is flat looks flat
         panel.grid(alpha=0.3)
         panel.legend()
     figure.savefig(path, dpi=80)
