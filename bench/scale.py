@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import dynamic_batching
 import harness
+import small_ops
 from batching import MODELS
 
 DIM, LOOKED_UP = 16, 256
@@ -23,22 +24,6 @@ class Curve:
     sizes: tuple[int, ...]
     make: Callable
     per_size: bool = False
-
-
-def chain(lib, nodes):
-    """Forward and backward through a chain of pointwise ops."""
-    x, b = lib.ones(4, requires_grad=True), lib.full((4,), 1.0)
-    ones = lib.ones(4)
-
-    def step():
-        y = x
-        for _ in range(nodes):
-            y = y * b
-        x.grad = None
-        y.backward(ones)
-        return x.grad
-
-    return step
 
 
 def trees(lib, examples):
@@ -80,7 +65,7 @@ def embedding(lib, rows):
 
 CURVES = [
     Curve("a chain of y * b, forward + backward, per op", "nodes of the graph",
-          (10**3, 10**4, 10**5, 10**6), chain, per_size=True),
+          (10**3, 10**4, 10**5, 10**6), small_ops.chain, per_size=True),
     Curve("Tree-LSTM d=128, per tree: autobatch; torch by hand", "trees of a step",
           (1, 4, 16, 64, 256, 1024, 4096), trees, per_size=True),
     Curve("Adam over 10⁶ parameters, fused, per step", "tensors they lie in",

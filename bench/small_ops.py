@@ -10,13 +10,13 @@ def add(torch):
     return lambda: a + b
 
 
-def chain(torch):
-    x, b = torch.ones(4, requires_grad=True), torch.full((4,), 1.001)
+def chain(torch, nodes=CHAIN):
+    x, b = torch.ones(4, requires_grad=True), torch.full((4,), 1 + 1 / nodes)
     ones = torch.ones(4)
 
     def step():
         y = x
-        for _ in range(CHAIN):
+        for _ in range(nodes):
             y = y * b
         x.grad = None
         y.backward(ones)
