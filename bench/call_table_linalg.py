@@ -37,26 +37,31 @@ SPECTRA = Family(
     """),
 )
 
+# Of a square matrix, or of each of many.
+SQUARE = lines("""
+    torch.linalg.inv(p)
+    torch.linalg.solve(p, b)
+    torch.linalg.det(p / n)
+    torch.linalg.slogdet(p)
+    torch.linalg.cholesky(p)
+    torch.linalg.eigvalsh(p)
+    torch.linalg.eigh(p)[0]
+    torch.linalg.eigvals(a).abs().sum()
+    torch.linalg.lu_factor(p)[0]
+""")
+
 LINALG = Family(
     "linalg",
     "n = s[0]; a = randn(n, n); p = a @ a.mT + n * torch.eye(n); b = randn(n, 3)\n"
     "t = randn(4 * n, n); e = randn(8, n, n) + n * torch.eye(n); l = torch.linalg.cholesky(p)",
     ((8,), (64,), (128,), (512,)),
-    lines("""
-        torch.linalg.inv(p)
-        torch.linalg.solve(p, b)
-        torch.linalg.det(p / n)
-        torch.linalg.slogdet(p)
-        torch.linalg.cholesky(p)
+    SQUARE
+    + lines("""
         torch.linalg.qr(t)
         torch.linalg.svdvals(t)
         torch.linalg.svd(t, full_matrices=False)[1]
-        torch.linalg.eigvalsh(p)
-        torch.linalg.eigh(p)[0]
-        torch.linalg.eigvals(a).abs().sum()
         torch.linalg.lstsq(t, t[:, :2])[0]
         torch.linalg.solve_triangular(l, b, upper=False)
-        torch.linalg.lu_factor(p)[0]
         torch.linalg.pinv(t)
         torch.linalg.matrix_exp(a / n)
         torch.linalg.inv(e)
@@ -73,20 +78,12 @@ BATCHES = Family(
     "linalg, batches of",
     "k, n = s; a = randn(k, n, n); p = a @ a.mT + n * torch.eye(n); b = randn(k, n, 3)",
     ((1000, 3), (64, 32)),
-    lines("""
-        torch.linalg.inv(p)
-        torch.linalg.solve(p, b)
-        torch.linalg.det(p / n)
-        torch.linalg.slogdet(p)
-        torch.linalg.cholesky(p)
+    SQUARE
+    + lines("""
         torch.linalg.qr(p)
         torch.linalg.svdvals(a)
         torch.linalg.svd(a)[1]
-        torch.linalg.eigvalsh(p)
-        torch.linalg.eigh(p)[0]
-        torch.linalg.eigvals(a).abs().sum()
         torch.linalg.solve_triangular(p, b, upper=True)
-        torch.linalg.lu_factor(p)[0]
         torch.linalg.lu_solve(*torch.linalg.lu_factor(p), b)
     """),
 )
