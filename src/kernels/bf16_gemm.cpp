@@ -18,7 +18,7 @@
 namespace weft::kernels {
 
 bool bf16_gemm_ready() {
-#if defined(__x86_64__)
+#if WEFT_VECTOR_ASM
     static const bool ready = cpu_level == CpuLevel::Avx512 && __builtin_cpu_supports("avx512bf16");
     return ready;
 #else
@@ -26,7 +26,7 @@ bool bf16_gemm_ready() {
 #endif
 }
 
-#if defined(__x86_64__)
+#if WEFT_VECTOR_ASM
 namespace {
 
 using namespace vec;

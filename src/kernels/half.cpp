@@ -13,7 +13,7 @@ struct ToFloat {
     struct Body {
         WEFT_INLINE static void run(float* to, const Half* from, int64_t n) {
             int64_t i = 0;
-#if defined(__x86_64__)
+#if WEFT_VECTOR_ASM
             if constexpr (Bytes > 16) {
                 constexpr int lanes = Bytes / 4;
                 for (; i + lanes <= n; i += lanes) {
@@ -35,7 +35,7 @@ struct ToHalf {
     struct Body {
         WEFT_INLINE static void run(Half* to, const float* from, int64_t n) {
             int64_t i = 0;
-#if defined(__x86_64__)
+#if WEFT_VECTOR_ASM
             if constexpr (Bytes > 16) {
                 constexpr int lanes = Bytes / 4;
                 for (; i + lanes <= n; i += lanes) {

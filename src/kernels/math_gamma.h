@@ -23,7 +23,7 @@ WEFT_INLINE double log_gamma_of_positive(double x) {
                                              -1.0 / 1680, 1.0 / 1188, -691.0 / 360360, 1.0 / 156);
     constexpr double half_log_2pi = 0x1.d67f1c864beb5p-1;
     const double sum = (y - 0.5) * log(y) - y + half_log_2pi + tail - log(shift ? product : 1.0);
-    return (x == 1) | (x == 2) ? 0.0 : sum;
+    return ((x == 1) | (x == 2)) ? 0.0 : sum;
 }
 
 /// The derivative of log gamma for x > 0.

@@ -172,7 +172,7 @@ struct BackwardRows {
                 Total<T> total;
                 lane_sums<T, Bytes, 1>(
                     n,
-                    [y, dy]<int W>(int64_t i, auto* out) __attribute__((always_inline)) {
+                    [=]<int W>(int64_t i, auto* out) __attribute__((always_inline)) {
                         out[0] = vec::load<T, W>(dy + i);
                         if constexpr (!log) out[0] *= vec::load<T, W>(y + i);
                     },

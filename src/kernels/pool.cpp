@@ -140,12 +140,12 @@ struct MaxOfPairs {
                 const T* __restrict b = a + width;
                 T* __restrict to = value + r * columns;
                 for (int64_t i = 0; i < columns; ++i)
-                    to[i] = (b[i] > a[i]) | (b[i] != b[i]) ? b[i] : a[i];
+                    to[i] = ((b[i] > a[i]) | (b[i] != b[i])) ? b[i] : a[i];
             }
             T* __restrict to = y + first * out;
             for (int64_t i = 0; i < count * out; ++i) {
                 const T a = value[2 * i], b = value[2 * i + 1];
-                to[i] = (b > a) | (b != b) ? b : a;
+                to[i] = ((b > a) | (b != b)) ? b : a;
             }
         }
     }
@@ -212,7 +212,7 @@ struct MaxOfNeighbours {
     WEFT_INLINE static void run(const T* __restrict x, T* __restrict y, int64_t out) {
         for (int64_t o = 0; o < out; ++o) {
             const T a = x[2 * o], b = x[2 * o + 1];
-            y[o] = (b > a) | (b != b) ? b : a;
+            y[o] = ((b > a) | (b != b)) ? b : a;
         }
     }
 };

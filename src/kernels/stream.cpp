@@ -19,7 +19,7 @@ constexpr int max_operands = 4;
 template <int Bytes>
 struct CopyPast {
     WEFT_INLINE static void run(char* to, const char* from) {
-#if defined(__x86_64__)
+#if WEFT_VECTOR_ASM
         using V = typename vec::Simd<float, Bytes>::Vector;
         for (int64_t i = 0; i < block_bytes; i += Bytes) {
             const V v = *reinterpret_cast<const V*>(from + i);

@@ -14,7 +14,7 @@ namespace weft::kernels {
 /// tenth.
 template <class T, class V>
 WEFT_INLINE void multiply_add(V& acc, const V& x, const V& y) {
-#if defined(__x86_64__)
+#if WEFT_VECTOR_ASM
     if constexpr (sizeof(V) >= 32) {
         if constexpr (sizeof(T) == 4)
             asm volatile("vfmadd231ps %2, %1, %0" : "+v"(acc) : "v"(x), "v"(y));
@@ -26,7 +26,7 @@ WEFT_INLINE void multiply_add(V& acc, const V& x, const V& y) {
 }
 template <class T, class V>
 WEFT_INLINE void broadcast(V& out, const T& x) {
-#if defined(__x86_64__)
+#if WEFT_VECTOR_ASM
     if constexpr (sizeof(V) >= 32) {
         if constexpr (sizeof(T) == 4) asm volatile("vbroadcastss %1, %0" : "=v"(out) : "m"(x));
         else asm volatile("vbroadcastsd %1, %0" : "=v"(out) : "m"(x));

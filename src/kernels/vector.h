@@ -26,6 +26,20 @@ struct Simd<T, sizeof(T)> {
     using Unaligned = T;
 };
 
+#if defined(__clang__)
+// It forgets how a type was aligned once a template or `auto` has deduced it.
+template <class T, int Bytes>
+WEFT_INLINE typename Simd<T, Bytes>::Vector load(const T* p) {
+    typename Simd<T, Bytes>::Vector v;
+    __builtin_memcpy(&v, p, Bytes);
+    return v;
+}
+
+template <class T, int Bytes>
+WEFT_INLINE void store(T* p, const typename Simd<T, Bytes>::Unaligned& v) {
+    __builtin_memcpy(p, &v, Bytes);
+}
+#else
 /// The vector at p, by reference: a vector by value is an ABI question for baseline functions.
 template <class T, int Bytes>
 WEFT_INLINE const typename Simd<T, Bytes>::Unaligned& load(const T* p) {
@@ -36,11 +50,12 @@ template <class T, int Bytes>
 WEFT_INLINE void store(T* p, const typename Simd<T, Bytes>::Unaligned& v) {
     *reinterpret_cast<typename Simd<T, Bytes>::Unaligned*>(p) = v;
 }
+#endif
 
 /// Keeps GCC from loading a vector again at each use.
 template <class V>
 WEFT_INLINE void in_register(V& v) {
-#if defined(__x86_64__)
+#if WEFT_VECTOR_ASM
     asm("" : "+v"(v));
 #else
     (void)v;

@@ -10,11 +10,11 @@ namespace weft::ops {
 /// x where it is at least `low`, else `low`; NaN in either wins, and so does the first of equals.
 template <class T>
 WEFT_INLINE T at_least(T x, T low) {
-    return (x >= low) | (x != x) ? x : low;
+    return ((x >= low) | (x != x)) ? x : low;
 }
 template <class T>
 WEFT_INLINE T at_most(T x, T high) {
-    return (x <= high) | (x != x) ? x : high;
+    return ((x <= high) | (x != x)) ? x : high;
 }
 
 struct Maximum {

@@ -59,7 +59,7 @@ struct HardtanhBackward {
     double low, high;
     template <class T>
     WEFT_INLINE T operator()(T g, T x) const {
-        return (x > static_cast<T>(low)) & (x < static_cast<T>(high)) ? g : T(0);
+        return ((x > static_cast<T>(low)) & (x < static_cast<T>(high))) ? g : T(0);
     }
 };
 struct Hardsigmoid {
@@ -115,7 +115,7 @@ struct ShrinkBackward {
     template <class T>
     WEFT_INLINE T operator()(T g, T x) const {
         T l = static_cast<T>(lambda);
-        return (x > l) | (x < -l) ? g : T(0);
+        return ((x > l) | (x < -l)) ? g : T(0);
     }
 };
 struct Prelu {

@@ -115,7 +115,7 @@ struct ClampTensor {
     template <class T>
     WEFT_INLINE T operator()(T x, T low, T high) const {
         T y = Clamp<T>{low, high}(x);
-        return (low != low) | (high != high) ? low + high : y;
+        return ((low != low) | (high != high)) ? low + high : y;
     }
 };
 
