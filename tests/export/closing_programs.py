@@ -403,6 +403,18 @@ def unlike_turns(xs):
     return y
 
 
+def a_function_of_two_turns(xs, x):
+    """A loop that may be left made it in each of its turns."""
+    for k in [1, 2]:
+        if xs is None:
+            break
+
+        def scaled():
+            return x * k
+
+    return scaled()
+
+
 def tables_of_lambdas(x, name, n):
     table = {"twice": lambda t: t * n, "neg": lambda t: -t, "relu": F.relu}
     if name not in table:

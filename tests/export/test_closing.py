@@ -253,6 +253,7 @@ def test_a_package_computes_what_its_model_computes(case, runner):
 REFUSED = {
     p.with_numpy: "in numpy of weft's own",
     p.unlike_turns: "something else than another way",
+    p.a_function_of_two_turns: "scaled is something else than another way",
     p.changes_a_table: "append() of a list that is there before the program runs",
     p.a_generator: "a generator function",
     p.raises_its_own: "an exception of the class Unlike. Hint: raise one that a program has",

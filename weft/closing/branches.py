@@ -156,12 +156,13 @@ class Branches(Specials):
         return made
 
     def forget(self, registers: set[Register]) -> None:
-        """At the end of one of two ways: what it assigned, registers hold behind it, but for
-        temporaries, which are its own."""
+        """At the end of one of two ways: what it assigned, registers hold behind it, but for what
+        none can hold, and for temporaries, which are its own."""
         for register in registers:
             if not self.is_temporary(register):
                 self.materialise(register)
-            self.env.pop(register, None)
+            if not isinstance(self.env.get(register), Lost):
+                self.env.pop(register, None)
 
     def after_loop(self, env: Env, loop: Loop, other: Body) -> tuple[Body, bool]:
         """The `else` of a loop; what is known behind it."""
