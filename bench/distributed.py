@@ -1,12 +1,14 @@
 """Two ranks beside one, weft over MPI and PyTorch's DistributedDataParallel over gloo.
 
 Each library has a launch of two ranks of one thread. Within it rounds alternate: some steps of rank
-0 alone, the other waiting, and some of both, each with its own batch; so what else the machine does
-meets both. Trees are dealt to the ranks by BalancedBatchSampler, in both libraries. `speed-up` is
-the examples per second of two ranks over those of one, `work` the processor's time of a step of two
-ranks over that of one, which a busy machine changes less; what one rank with the wrapper costs is
-under `at one rank`, as the same quotient. The last lines are an all-reduce by its size. With fewer
-idle cores than ranks no speed-up is to be seen.
+0 alone, the other waiting, some of both without a word between them, and some of both in one world,
+each with its own batch; so what else the machine does meets them all. Trees are dealt to the ranks
+by BalancedBatchSampler, in both libraries. `speed-up` is the examples per second of two ranks over
+those of one, `apart` the same of ranks that exchange nothing: what two cores that share caches,
+memory and power have to give. `work` is the processor's time of a step of two ranks over that of
+one, which a busy machine changes less; what one rank with the wrapper costs is under `at one rank`,
+as the same quotient. The last lines are an all-reduce by its size. With fewer idle cores than ranks
+no speed-up is to be seen.
 
 `costs`, `memory` and `balance` are tables of their own: distributed_costs.py, balance.py.
 """
@@ -28,7 +30,7 @@ import tree_lstm
 
 from weft.distributed import BalancedBatchSampler
 
-ROUNDS, STEPS = 7, 3
+ROUNDS, STEPS = 15, 3
 TREES = f"Tree-LSTM, {balance.BATCH} trees a rank"
 SIZES = (1, 1 << 10, 1 << 16, 1 << 20, 1 << 22)  # of an all-reduce, in float32s
 
@@ -128,12 +130,13 @@ def ranks(torch):
         alone = step_of(make(), lambda module: module)
         both = step_of(make(), torch.nn.parallel.DistributedDataParallel)
         alone(), both()
-        times = [[], []]
+        times = [[], [], []]
         for _ in range(ROUNDS):
             if is_first:
                 times[0].append(seconds(alone, STEPS))
-            dist.barrier()
-            times[1].append(seconds(both, STEPS))
+            for step, kept in zip((alone, both), times[1:]):
+                dist.barrier()
+                kept.append(seconds(step, STEPS))
             dist.barrier()
         if is_first:
             found[name] = [medians(t) for t in times]
@@ -193,18 +196,19 @@ def run(lib, what, count=2):
 def table(libs):
     both = {lib: run(lib, "ranks") for lib in libs}
     one = {lib: run(lib, "alone") for lib in libs}
-    print(f"{'':34}{'library':>8}{'one rank':>12}{'two ranks':>12}{'speed-up':>10}{'work':>7}"
-          f"{'at one rank':>13}")  # fmt: skip
+    print(f"{'':34}{'library':>8}{'one rank':>12}{'two ranks':>12}{'speed-up':>10}{'apart':>7}"
+          f"{'work':>7}{'at one rank':>13}")  # fmt: skip
     for name in both[libs[0]]:
         for lib in libs:
             times = both[lib][name]
             if len(times) == 1:
                 print(f"{name:34}{lib:>8}{'':12}{times[0][0] * 1e3:>9.3f} ms")
                 continue
-            (first, work), (second, more) = times
+            (first, work), (apart, _), (second, more) = times
             cost = one[lib][name][1][1] / one[lib][name][0][1]
             print(f"{name:34}{lib:>8}{first * 1e3:>9.2f} ms{second * 1e3:>9.2f} ms"
-                  f"{2 * first / second:>9.2f}x{more / work:>6.2f}x{cost:>12.3f}x")  # fmt: skip
+                  f"{2 * first / second:>9.2f}x{2 * first / apart:>6.2f}x"
+                  f"{more / work:>6.2f}x{cost:>12.3f}x")  # fmt: skip
 
 
 def main():
