@@ -21,8 +21,8 @@ import balance
 import delayed_link
 import distributed as bench
 
-#: MB of a bucket: PyTorch's default, and small ones.
-CAPS = (25, 0.5)
+#: MB of a bucket: weft's default and PyTorch's, by their names in the table.
+CAPS = {"default": None, "25 MB": 25}
 #: {link: seconds, bytes a second}
 LINKS = {
     "1 ms, 1 Gbit/s": (delayed_link.LATENCY, delayed_link.BYTES_A_SECOND),
@@ -59,7 +59,7 @@ def in_rank(torch):
         found[str(4 * size)] = statistics.median(times)
     for name, make in bench.programs(torch).items():
         for cap in CAPS:
-            found[f"{name}|{cap}"] = profile = _profile(torch, make, cap)
+            found[f"{name}|{cap}"] = profile = _profile(torch, make, CAPS[cap])
             if sum(profile["bytes"]) < 1 << 20:
                 break  # one bucket in any case
     _told(dist, found)
@@ -81,7 +81,6 @@ def _slowest(torch, values):
 def _profile(torch, make, cap):
     """Of a row: clock and processor time, and when each message is sent."""
     made = make()
-    cap = None if cap == CAPS[0] else cap
     net = torch.nn.parallel.DistributedDataParallel(made[0], bucket_cap_mb=cap)
     step = bench.step_of(made, lambda module: net)
 
@@ -163,7 +162,7 @@ def table():
     latency, whole = measured.pop("4"), measured.pop(str(4 << 20))
     rate = (4 << 20) / (whole - latency)
     print(f"\nan all-reduce of two ranks: {latency * 1e6:.0f} us, {rate / 1e9:.2f} GB/s\n")
-    print(f"{'two ranks, MB of a bucket':32}{'compute':>11}{'predicted':>11}{'measured':>11}"
+    print(f"{'two ranks, a bucket':32}{'compute':>11}{'predicted':>11}{'measured':>11}"
           f"{'error':>7}   hidden of 1 ms, 1 Gbit/s: by work, by the clock")  # fmt: skip
     for row, m in measured.items():
         predicted = m["compute"] + sum(latency + size / rate for size in m["bytes"])
@@ -212,7 +211,7 @@ def _predicted(measured):
                 waits = [exposed(m["ready"], m["bytes"], LINKS[link], ranks=n) for n in RANKS]
                 times = [m["work"] * factor + wait for factor, wait in zip(factors, waits)]
                 name = row.replace(" a rank|", ", ")
-                print(f"{f'{name} MB, {link}{way}':62}"
+                print(f"{f'{name}, {link}{way}':62}"
                       + "".join(f"{m['work'] / t:>7.0%}" for t in times))  # fmt: skip
 
 

@@ -102,6 +102,16 @@ class Branches(nn.Module):
         return self.shared(self.shared.weight * x)
 
 
+def check_a_bucket_is_an_eighth_of_all_by_default(rank, size):
+    """One of 25 MB, as PyTorch's are, would begin its exchange when backward has ended."""
+    layers = nn.Sequential(*(nn.Linear(256, 256) for _ in range(16)))
+    whole = sum(p.nbytes for p in layers.parameters())
+    told = DDP(layers)._get_ddp_logging_data()
+    assert told["bucket_cap_bytes"] == whole // 8 and told["bucket_sizes"].count(",") == 7
+    assert len(DDP(mlp())._reducer.buckets) == 1
+    assert len(DDP(layers, bucket_cap_mb=25)._reducer.buckets) == 1
+
+
 def check_gradients_are_exchanged_while_backward_goes_on(rank, size):
     """Over a link that lets nothing through before the backward pass is at its last layer."""
     x, y = data()

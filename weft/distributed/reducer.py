@@ -10,6 +10,10 @@ ended: a parameter contributes the `.grad` that it has, or zeros; one that no pr
 nor passes without an exchange before it, keeps what it has, as with one process, which one more
 exchange of a flag for each parameter tells. Nobody walks over the graph for it, and graphs may
 differ from process to process.
+
+The last bucket is ready when backward ends, so that nothing hides its exchange: by default a bucket
+is an eighth of all, between the size from which an exchange costs more than its start and the 25 MB
+of PyTorch (which has the first of 1 MB besides; of two buckets the last is most of a small model).
 """
 
 from __future__ import annotations
@@ -29,6 +33,8 @@ from weft.distributed.world import ProcessGroup
 from weft.futures import Future
 
 __all__ = ["GradBucket", "Reducer"]
+
+_LEAST, _MOST = 1 << 19, 25 << 20  # bytes of a bucket
 
 CommHook = Callable[[Any, "GradBucket"], Future[Any]]
 
@@ -106,13 +112,12 @@ class GradBucket:
             self._buffer.copy_(buffer)
 
 
-def _buckets(params: Sequence[Tensor], first: int, cap: int) -> list[GradBucket]:
+def _buckets(params: Sequence[Tensor], cap: int) -> list[GradBucket]:
     """The parameters from the last to the first, cut where the dtype or the size in bytes asks."""
     groups: list[list[Tensor]] = []
-    size, limit = 0, first
+    size = 0
     for p in reversed(params):
-        if not groups or size >= limit or p.dtype != groups[-1][0].dtype:
-            limit = first if not groups else cap
+        if not groups or size >= cap or p.dtype != groups[-1][0].dtype:
             groups.append([])
             size = 0
         groups[-1].append(p)
@@ -126,14 +131,14 @@ class Reducer:
     Args:
         params: those that require gradients.
         group: the processes.
-        first, cap: the sizes of the first bucket and of the others, in bytes.
+        cap: the size of a bucket in bytes; None for what Note [Reduction] says.
         as_view: let gradients be parts of the buckets, which saves their memory.
         at_end: start no exchange before the pass has ended, for passes within passes.
         sparse: the ids of parameters whose gradients are sparse, which no bucket has.
     """
 
     def __init__(
-        self, params: Sequence[Tensor], group: ProcessGroup, first: int, cap: int,
+        self, params: Sequence[Tensor], group: ProcessGroup, cap: int | None,
         as_view: bool = False, at_end: bool = False, sparse: Collection[int] = (),
     ) -> None:  # fmt: skip
         self._group = group
@@ -141,7 +146,11 @@ class Reducer:
         self._at_end = at_end
         self._hook: tuple[CommHook, Any] | None = None
         self.divisor: int = group.size()
-        self.buckets = _buckets([p for p in params if id(p) not in sparse], first, cap)
+        dense = [p for p in params if id(p) not in sparse]
+        if cap is None:
+            cap = min(max(sum(p.nbytes for p in dense) // 8, _LEAST), _MOST)
+        self.cap = cap
+        self.buckets = _buckets(dense, cap)
         self.sparse = SparseGradients([p for p in params if id(p) in sparse], group)
         self._running = False
         self._is_certain = False

@@ -17,8 +17,6 @@ from weft.nn.module import Module
 
 __all__ = ["DistributedDataParallel"]
 
-_MEGABYTE = 1024 * 1024
-
 
 def tensors_of(value: Any) -> Iterator[Tensor]:
     """The tensors of a result that require gradients."""
@@ -63,7 +61,8 @@ class DistributedDataParallel(Module, Joinable):
         broadcast_buffers: have the first process' buffers in all of them before each forward.
         init_sync: have its parameters and buffers in all of them now.
         process_group: the processes; by default all.
-        bucket_cap_mb: the size of what is exchanged at once: by default 25, and 1 for the first.
+        bucket_cap_mb: the size of what is exchanged at once, in MiB: by default an eighth of all
+            gradients, at least 0.5 and at most 25.
         find_unused_parameters: not needed for it: see above.
         gradient_as_bucket_view: let gradients be parts of the buffers that are exchanged.
         static_graph: exchange after the backward pass, for passes within passes.
@@ -119,10 +118,7 @@ class DistributedDataParallel(Module, Joinable):
         self.static_graph = static_graph
         self.require_backward_grad_sync = True
         self.require_forward_param_sync = True
-        self._sizes = (
-            (_MEGABYTE, 25 * _MEGABYTE) if bucket_cap_mb is None
-            else (int(bucket_cap_mb * _MEGABYTE),) * 2
-        )  # fmt: skip
+        self._cap = None if bucket_cap_mb is None else int(bucket_cap_mb * (1 << 20))
         self._reducer: Any = None
         self._divides_by_all = True
         if group.size() > 1:
@@ -141,8 +137,8 @@ class DistributedDataParallel(Module, Joinable):
 
         wanted = [p for p in self._parameters_in_order() if p.requires_grad]
         self._reducer = Reducer(
-            wanted, self.process_group, *self._sizes, self.gradient_as_bucket_view,
-            self.static_graph, self._sparse(),
+            wanted, self.process_group, self._cap, self.gradient_as_bucket_view, self.static_graph,
+            self._sparse(),
         )  # fmt: skip
 
     def _sparse(self) -> set[int]:
@@ -182,7 +178,7 @@ class DistributedDataParallel(Module, Joinable):
     def _get_ddp_logging_data(self) -> dict[str, Any]:
         """What it is made with, by PyTorch's names."""
         params = [p for p in self._parameters_in_order() if p.requires_grad]
-        group, (_, cap) = self.process_group, self._sizes
+        group, cap = self.process_group, self._reducer.cap if self._reducer else self._cap
         sizes = [b.buffer().nbytes for b in self._reducer.buckets] if self._reducer else []
         return {
             "backend_name": group.name(), "world_size": group.size(), "rank": group.rank(),
