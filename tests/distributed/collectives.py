@@ -260,6 +260,19 @@ def check_messages(rank, size):
     same(columns, weft.ones(2, 3))
 
 
+def check_a_receive_from_any_takes_no_message_of_a_new_group(rank, size):
+    """Making a group sent messages under tag 0: receives took them, and the group hung."""
+    for _ in range(10):
+        got = weft.zeros(2, dtype=weft.int64)
+        if rank == 0:
+            assert sorted(dist.recv(got) for _ in range(1, size)) == list(range(1, size))
+        else:
+            dist.send(weft.tensor([rank, rank]), 0)
+        total = weft.tensor(rank)
+        dist.all_reduce(total, group=dist.new_group(list(range(size))))
+        assert total.item() == size * (size - 1) // 2
+
+
 def check_a_message_without_room(rank, size):
     """Open MPI wrote a large message behind the memory of a small tensor."""
     for count in (5, 500_000):

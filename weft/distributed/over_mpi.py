@@ -55,6 +55,10 @@ IN_LAUNCH = "WEFT_LAUNCHED"
 #: How long what this process wrote may take to be read by mpiexec, which ends at once, in seconds.
 _TO_BE_READ = 0.1
 
+#: The tag under which processes make a communicator. Open MPI sends its messages among ours: under
+#: a tag of the program's, a receive from any process takes them.
+_MADE = (1 << 20) + 3
+
 _world: OverMPI | None = None
 
 
@@ -341,7 +345,7 @@ class OverMPI:
     def part(self, ranks: Sequence[int]) -> OverMPI:
         """See `Communicator`."""
         group = self._comm.Get_group().Incl(list(ranks))
-        return OverMPI(self._mpi, self._comm.Create_group(group), self._types)
+        return OverMPI(self._mpi, self._comm.Create_group(group, _MADE), self._types)
 
     def free(self) -> None:
         """Ends it; all of its processes have to."""
