@@ -277,6 +277,15 @@ def check_settings(rank, size):
     assert not isinstance(net.head.weight, DTensor)
     net.reshard()
     assert isinstance(net.head.weight, DTensor)
+    net.set_reshard_after_backward(True)
+    for frees in (False, True):  # it stayed: `parameters()` had no gradients
+        net.set_reshard_after_forward(frees)
+        net.unshard()
+        out = net(x)
+        assert isinstance(net.head.weight, DTensor) == frees
+        out.sum().backward()
+        assert isinstance(net.head.weight, DTensor)
+        assert all(p.grad is not None for p in net.parameters())
     register_fsdp_forward_method(net.blocks[0], "inner")
     assert weft.allclose(net.blocks[0].inner(x), alone.blocks[0].inner(x))
     kept = Net()

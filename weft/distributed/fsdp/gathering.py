@@ -93,6 +93,7 @@ class ParameterGroup:
         self._versions: list[int] = []
         self._works: list[Work] = []  # under way; those of groups of one process are done at once
         self._shown: list[list[Any]] = []
+        self._stays_shown = False  # the first of them is `unshard`'s
         self._shown_before: int | None = None  # backward has come here: how many were shown then
         self._unreduced: list[Tensor | None] = [None] * len(places)
 
@@ -148,9 +149,20 @@ class ParameterGroup:
 
     # ---- what modules show
 
-    def is_shown(self) -> bool:
-        """Whether the modules have whole parameters now."""
-        return bool(self._shown)
+    def unshard(self) -> None:
+        """Shows the whole parameters, until a call or backward that frees them, or `reshard`."""
+        if not self._shown:
+            with no_grad():
+                self.show()
+            self._stays_shown = True
+
+    def reshard(self) -> None:
+        """Frees the whole parameters, unless a call or backward has them in use."""
+        if self._stays_shown and len(self._shown) == 1:
+            self.hide()
+            self._stays_shown = False
+        if not self._shown:
+            self.free()
 
     def show(self) -> None:
         """Puts the whole parameters in the modules, as results of the parts where grads are on."""
@@ -181,8 +193,8 @@ class ParameterGroup:
         finally:
             _C._stay(-1)
             self.hide()
-            if self.frees_after_forward and not self._shown:
-                self.free()
+            if self.frees_after_forward:
+                self.reshard()
 
     # ---- backward
 
@@ -219,8 +231,8 @@ class ParameterGroup:
         while len(self._shown) > self._shown_before:
             self.hide()
         self._shown_before = None
-        if self.frees_after_backward and not self._shown:
-            self.free()
+        if self.frees_after_backward:
+            self.reshard()
 
     def reduce(self, grads: Sequence[Tensor | None]) -> list[Tensor | None]:
         """The average over the processes of each gradient, of which each gets its part."""

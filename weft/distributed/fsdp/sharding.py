@@ -40,9 +40,8 @@ class UnshardHandle:
 
     def wait(self) -> None:
         """Until the parameters are there; the module shows them from then on."""
-        if self._group is not None and not self._group.is_shown():
-            with weft.no_grad():
-                self._group.show()
+        if self._group is not None:
+            self._group.unshard()
         self._group = None
 
 
@@ -84,7 +83,10 @@ class FSDPModule:
                 yield module._fsdp_group
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
-        """Gathers the module's own parameters and shows them until `reshard()`.
+        """Gathers the module's own parameters and shows them.
+
+        They are freed by `reshard()`, after the next call of the module where forward frees what
+        it gathers, and after backward.
 
         Args: async_op: return at once; `wait()` of what is returned shows them.
         """
@@ -99,8 +101,7 @@ class FSDPModule:
     def reshard(self) -> None:
         """Frees the gathered parameters."""
         if self._fsdp_group is not None:
-            self._fsdp_group.hide()
-            self._fsdp_group.free()
+            self._fsdp_group.reshard()
 
     def set_requires_gradient_sync(
         self, requires_gradient_sync: bool, *, recurse: bool = True
