@@ -54,7 +54,7 @@ HOUSE = {
     "weft.distributed": """agreement arguments balance barriers communicator exchanges folders
         joining launching leaving messages objects over_mpi places rank ray reducer reducing same
         sparse_gradients spawned stores subgroups work world""",
-    "weft.distributed.checkpoint": "files",
+    "weft.distributed.checkpoint": "files later",
     "weft.distributed.fsdp": "gathering sharding",
     "weft.distributed.tensor": "dtensor table",
     "weft.compiler": "api backends errors function module report",

@@ -13,5 +13,11 @@
 
 from weft.distributed.checkpoint.api import CheckpointException
 from weft.distributed.checkpoint.files import load, save
+from weft.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter
+from weft.distributed.checkpoint.later import async_save
+from weft.distributed.checkpoint.stateful import Stateful
 
-__all__ = ["CheckpointException", "load", "save"]
+__all__ = [
+    "CheckpointException", "FileSystemReader", "FileSystemWriter", "Stateful", "async_save", "load",
+    "save",
+]  # fmt: skip

@@ -22,11 +22,13 @@ import weft
 from weft._C import Tensor
 from weft.base.subclasses import alias
 from weft.distributed.checkpoint.api import in_all
+from weft.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter, folder_of
+from weft.distributed.checkpoint.stateful import Stateful, states_of
 from weft.distributed.tensor.dtensor import DTensor
 from weft.distributed.tensor.placement_types import Shard
 from weft.distributed.world import ProcessGroup, _known, is_initialized
 
-__all__ = ["load", "save"]
+__all__ = ["load", "read_whole", "save"]
 
 _INDEX = "index.json"
 
@@ -36,14 +38,33 @@ def _values(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str,
     items: Any = None
     if isinstance(state, dict):
         items = state.items()
-    elif isinstance(state, (list, tuple)) and any(isinstance(v, (Tensor, dict)) for v in state):
+    elif _is_walked(state):
         items = enumerate(state)
     if items is None or not state:
         yield path, state
         return
     for key, value in items:
-        word = key if isinstance(key, str) else f"#{key}"
-        yield from _values(value, (*path, word.replace("/", "//")))
+        yield from _values(value, (*path, _word(key)))
+
+
+def _is_walked(state: Any) -> bool:
+    """Whether a value is a list whose members are values of their own."""
+    of_lists = isinstance(state, (list, tuple))
+    return of_lists and any(isinstance(v, (Tensor, dict)) for v in state)
+
+
+def _word(key: Any) -> str:
+    return (key if isinstance(key, str) else f"#{key}").replace("/", "//")
+
+
+def _lists(state: Any, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The names of the lists that `_values` walks."""
+    items: Any = state.items() if isinstance(state, dict) else ()
+    if _is_walked(state):
+        yield "/".join(path)
+        items = enumerate(state)
+    for key, value in items:
+        yield from _lists(value, (*path, _word(key)))
 
 
 def _named(state: dict[str, Any]) -> dict[str, Any]:
@@ -72,16 +93,18 @@ def _shares(everyone: list[dict[str, int]]) -> dict[str, int]:
 def save(
     state_dict: dict[str, Any],
     *,
-    checkpoint_id: str | os.PathLike[str],
+    checkpoint_id: str | os.PathLike[str] | None = None,
+    storage_writer: FileSystemWriter | None = None,
     process_group: Any = None,
     no_dist: bool = False,
 ) -> None:
     """Writes a checkpoint; all processes of the group call it, and see the same folder.
 
     Args:
-        state_dict: tensors and other values in nested dicts and lists. What several processes have
-            under one name is taken to be the same.
+        state_dict: tensors and other values in nested dicts and lists, and what is `Stateful`. What
+            several processes have under one name is taken to be the same.
         checkpoint_id: the folder; a checkpoint that is there is replaced as a whole.
+        storage_writer: names the folder, too.
         process_group: the processes; by default all.
         no_dist: this process alone writes what it has.
 
@@ -101,7 +124,8 @@ def save(
     """
     group = _group(process_group, no_dist)
     rank = 0 if group is None else group.rank()
-    folder = os.fspath(checkpoint_id)
+    folder = folder_of("save", checkpoint_id, storage_writer, FileSystemWriter)
+    state_dict = states_of(state_dict)
     named = _named(state_dict)
     cut = {name: value for name, value in named.items() if _is_cut(value)}
     values = {name: value for name, value in named.items() if name not in cut}
@@ -112,11 +136,11 @@ def save(
         }
         return have, {name: _span(value) for name, value in cut.items()}, uuid.uuid4().hex[:12]
 
-    told = in_all("save", group, plan)
-    everyone = [have for have, _, _ in told]
+    plans = in_all("save", group, plan)
+    everyone = [have for have, _, _ in plans]
     owner = _shares(everyone)
-    part = os.path.join(f"save-{told[0][2]}", f"rank-{{}}-of-{len(everyone)}.pt")
-    parts = _parts([spans for _, spans, _ in told], part)
+    part = os.path.join(f"save-{plans[0][2]}", f"rank-{{}}-of-{len(everyone)}.pt")
+    parts = _parts([spans for _, spans, _ in plans], part)
 
     def write() -> None:
         os.makedirs(os.path.join(folder, os.path.dirname(part)), exist_ok=True)
@@ -127,7 +151,8 @@ def save(
         if rank == 0:
             index: dict[str, Any] = {name: part.format(owner[name]) for name in owner}
             index.update(parts)
-            _replace(os.path.join(folder, _INDEX), json.dumps({"version": 1, "values": index}))
+            told = {"version": 1, "values": index, "lists": list(_lists(state_dict))}
+            _replace(os.path.join(folder, _INDEX), json.dumps(told))
             _remove_others(folder, os.path.dirname(part))
 
     in_all("save", group, write)
@@ -197,7 +222,8 @@ def _remove_others(folder: str, kept: str) -> None:
 def load(
     state_dict: dict[str, Any],
     *,
-    checkpoint_id: str | os.PathLike[str],
+    checkpoint_id: str | os.PathLike[str] | None = None,
+    storage_reader: FileSystemReader | None = None,
     process_group: Any = None,
     no_dist: bool = False,
 ) -> None:
@@ -208,8 +234,9 @@ def load(
 
     Args:
         state_dict: what to read, by name: tensors of the saved shapes, whose dtypes stay theirs,
-            and other values.
+            and other values. What is `Stateful` gets its state.
         checkpoint_id: the folder.
+        storage_reader: names the folder, too.
         process_group: the processes; by default all.
         no_dist: this process alone reads.
 
@@ -227,9 +254,16 @@ def load(
     True
     """
     group = _group(process_group, no_dist)
+    folder = folder_of("load", checkpoint_id, storage_reader, FileSystemReader)
+    state = states_of(state_dict)
     found: dict[str, Any] = {}
-    in_all("load", group, lambda: found.update(_read(state_dict, os.fspath(checkpoint_id))))
-    _put(state_dict, found, ())
+    in_all("load", group, lambda: found.update(_read(state, folder)))
+    _put(state, found, ())
+    for key, value in state_dict.items():
+        if isinstance(value, Stateful):
+            value.load_state_dict(state[key])
+        else:
+            state_dict[key] = state[key]
 
 
 def _read(state_dict: dict[str, Any], folder: str) -> dict[str, Any]:
@@ -252,6 +286,32 @@ def _read(state_dict: dict[str, Any], folder: str) -> dict[str, Any]:
                 "(Size mismatch between saved and current)"
             )
     return {name: files.value(name, index[name], value) for name, value in wanted.items()}
+
+
+def read_whole(folder: str) -> dict[str, Any]:
+    """All that a checkpoint has, nested as it was saved, with lists for tuples."""
+    with open(os.path.join(folder, _INDEX)) as file:
+        index = json.load(file)
+    files = _Files(folder)
+    nested: dict[str, Any] = {}
+    for name, where in index["values"].items():
+        words = [word.replace("\0", "/") for word in name.replace("//", "\0").split("/")]
+        inner = nested
+        for word in words[:-1]:
+            inner = inner.setdefault(word, {})
+        inner[words[-1]] = files.value(name, where, None)
+    return dict(_unnamed(nested, (), set(index.get("lists", ()))))
+
+
+def _unnamed(nested: Any, path: tuple[str, ...], lists: set[str]) -> Any:
+    """Dicts by words as what they were: lists, and dicts by numbers."""
+    if not isinstance(nested, dict):
+        return nested
+    inner = {
+        w: _unnamed(value, (*path, w.replace("/", "//")), lists) for w, value in nested.items()
+    }
+    by_key = {int(w[1:]) if w[:1] == "#" and w[1:].isdecimal() else w: v for w, v in inner.items()}
+    return [by_key[k] for k in sorted(by_key)] if "/".join(path) in lists else by_key
 
 
 class _Files:
@@ -303,8 +363,7 @@ def _put(state: Any, found: dict[str, Any], path: tuple[str, ...]) -> None:
     """Writes what was found into a nested state."""
     items = state.items() if isinstance(state, dict) else enumerate(state)
     for key, value in list(items):
-        word = key if isinstance(key, str) else f"#{key}"
-        here = (*path, word.replace("/", "//"))
+        here = (*path, _word(key))
         name = "/".join(here)
         if name not in found:
             _put(value, found, here)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from weft import Tensor
+from weft import Tensor, zeros_like
 from weft.compiler.module import OptimizedModule
 from weft.distributed.objects import broadcast_object_list
 from weft.distributed.tensor.dtensor import DTensor, distribute_tensor
@@ -112,6 +112,27 @@ def _placed_as(value: Any, like: Any) -> Any:
     return value
 
 
+def _init_optim_state(optim: Any) -> None:
+    """Has an optimizer without a state make it, by a step of zeros; one with gradients is left."""
+    params = [p for group in optim.param_groups for p in group["params"]]
+    if optim.state or any(p.grad is not None for p in params):
+        return
+    rates = [group["lr"] for group in optim.param_groups if "lr" in group]
+    for p in params:
+        if p.requires_grad:
+            p.grad = zeros_like(p)
+    for group in optim.param_groups:
+        if "lr" in group:
+            group["lr"] = zeros_like(group["lr"]) if isinstance(group["lr"], Tensor) else 0.0
+    try:
+        optim.step(closure=None)
+    finally:
+        for group in optim.param_groups:
+            if "lr" in group:
+                group["lr"] = rates.pop(0)
+        optim.zero_grad(set_to_none=True)
+
+
 def get_model_state_dict(
     model: Module, *, submodules: set[Module] | None = None, options: StateDictOptions | None = None
 ) -> dict[str, Any]:
@@ -137,6 +158,9 @@ def get_optimizer_state_dict(
 ) -> dict[str, Any]:  # fmt: skip
     """The optimizers' states with the parameters' names in place of numbers.
 
+    An optimizer that has not stepped yet gets the state that it has after a step of zeros, so that
+    there is something for `checkpoint.load` to read into.
+
     Raises: NotImplementedError for `submodules`.
     """
     _all_of_it("get_optimizer_state_dict", submodules)
@@ -145,6 +169,7 @@ def get_optimizer_state_dict(
     state: dict[str, Any] = {}
     groups = []
     for optimizer in _several(optimizers):
+        _init_optim_state(optimizer)
         of_number = [names[id(p)] for group in optimizer.param_groups for p in group["params"]]
         saved = optimizer.state_dict()
         state.update({of_number[number]: value for number, value in saved["state"].items()})
