@@ -27,8 +27,8 @@ def test_a_mesh_of_one_process(world):
     assert len(mesh.get_all_groups()) == 2
     assert mesh == dist.init_device_mesh("cpu", (1, 1), mesh_dim_names=("dp", "tp"))
     assert mesh != mesh["tp"] and len({mesh, mesh["tp"]}) == 2
-    assert repr(mesh) == "DeviceMesh((dp=1, tp=1), 'cpu')"
-    assert repr(dist.DeviceMesh("cpu", [0])) == "DeviceMesh((1), 'cpu')"
+    assert repr(mesh) == "DeviceMesh((dp=1, tp=1), 'cpu', stride=(1, 1))"
+    assert repr(dist.DeviceMesh("cpu", [0])) == "DeviceMesh((1,), 'cpu', stride=(1,))"
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import pytest
 import weft
 from weft import distributed as dist
 from weft import nn
+from weft.distributed.algorithms.ddp_comm_hooks import DDPCommHookType, register_ddp_comm_hook
 from weft.distributed.algorithms.ddp_comm_hooks import default_hooks as hooks
 from weft.nn.parallel import DistributedDataParallel as DDP
 
@@ -333,6 +334,11 @@ def check_hooks(rank, size):
         for p, q in zip(net.parameters(), alone.parameters()):
             assert p.grad.dtype == weft.float32
             assert weft.allclose(p.grad, q.grad, atol=tolerance), hook
+    by_name = DDP(mlp())
+    register_ddp_comm_hook(DDPCommHookType.FP16_COMPRESS, by_name)
+    F.mse_loss(by_name(part(x, rank, size)), part(y, rank, size)).backward()
+    for p, q in zip(by_name.parameters(), alone.parameters()):
+        assert weft.allclose(p.grad, q.grad, atol=1e-3) and not weft.equal(p.grad, q.grad)
     seen = []
 
     def own(state, bucket):

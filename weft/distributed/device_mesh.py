@@ -4,7 +4,7 @@
 >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
 >>> mesh = dist.device_mesh.init_device_mesh("cpu", (1, 1), mesh_dim_names=("replicas", "shards"))
 >>> mesh, mesh["shards"].size(), mesh.get_local_rank("replicas")
-(DeviceMesh((replicas=1, shards=1), 'cpu'), 1, 0)
+(DeviceMesh((replicas=1, shards=1), 'cpu', stride=(1, 1)), 1, 0)
 >>> dist.destroy_process_group()
 """
 
@@ -154,8 +154,9 @@ class DeviceMesh:
 
     def __repr__(self) -> str:
         names = self.mesh_dim_names
-        sizes = [f"{n}={s}" for n, s in zip(names, self.shape)] if names else map(str, self.shape)
-        return f"DeviceMesh(({', '.join(sizes)}), {self.device_type!r})"
+        sizes = f"({', '.join(f'{n}={s}' for n, s in zip(names, self.shape))})" if names else ""
+        where = f"{self.device_type!r}, stride={tuple(self.mesh.stride())}"
+        return f"DeviceMesh({sizes or tuple(self.shape)}, {where})"
 
 
 def init_device_mesh(

@@ -28,6 +28,9 @@ class ReduceOp(IntEnum):
     BXOR = 7
     PREMUL_SUM = 8
 
+    def __str__(self) -> str:
+        return f"RedOpType.{self.name}"
+
 
 #: PyTorch's name of the members' type; and it has the members in a class of their own, too.
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]

@@ -24,7 +24,8 @@ __all__ = [
     "get_global_rank", "get_group_rank", "get_node_local_rank", "get_process_group_ranks",
     "get_rank", "get_world_size", "group", "init_process_group", "is_available",
     "is_backend_available", "is_gloo_available", "is_initialized", "is_mpi_available",
-    "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "new_group",
+    "is_nccl_available", "is_torchelastic_launched", "is_ucc_available", "is_xccl_available",
+    "new_group",
 ]  # fmt: skip
 
 
@@ -232,6 +233,15 @@ def is_ucc_available() -> bool:
     return False
 
 
+def is_xccl_available() -> bool:
+    """False: it is for GPUs.
+
+    >>> weft.distributed.is_xccl_available()
+    False
+    """
+    return False
+
+
 def is_torchelastic_launched() -> bool:
     """Whether torchrun started this process.
 
@@ -262,8 +272,11 @@ def _from_environment(name: str, given: int) -> int:
 
 
 def _launch_hint(world_size: int) -> str:
+    import multiprocessing
     import sys
 
+    if multiprocessing.parent_process() is not None:
+        return f"mp.spawn(f, args, nprocs={world_size})"
     script = os.path.basename(sys.argv[0]) or "train.py"
     return f"weft launch -n {world_size} {script}"
 
@@ -283,8 +296,8 @@ def _alone(name: Backend, world_size: int, rank: int, has_store: bool) -> tuple[
         raise RuntimeError(
             f"[init_process_group] expected a process of an MPI launch for a world of "
             f"{world_size}, got one that was started by itself. Hint: "
-            f"`{_launch_hint(world_size)}` starts them all; RANK and WORLD_SIZE alone make one "
-            "process"
+            f"`{_launch_hint(world_size)}` starts them all; RANK and WORLD_SIZE alone, or "
+            "processes of multiprocessing's, are worlds of one"
         )
     return Backend(Backend.MPI if name == Backend.MPI else Backend.GLOO), Alone()
 

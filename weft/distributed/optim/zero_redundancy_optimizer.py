@@ -36,12 +36,12 @@ class ZeroRedundancyOptimizer(weft.optim.Optimizer, Joinable):
         params: as of any optimizer; the same in all processes.
         optimizer_class: of which each process makes one for its share.
         process_group: the processes; by default all.
-        parameters_as_bucket_view: False: parameters keep their own memory.
+        parameters_as_bucket_view: taken, and not looked at: parameters keep their own memory.
         overlap_with_ddp: False: a step comes after backward.
         defaults: the settings for `optimizer_class`.
 
     Raises:
-        NotImplementedError: an option that is not False.
+        NotImplementedError: `overlap_with_ddp`.
 
     >>> dist = weft.distributed
     >>> dist.init_process_group("gloo", rank=0, world_size=1, store=dist.HashStore())
@@ -64,12 +64,11 @@ class ZeroRedundancyOptimizer(weft.optim.Optimizer, Joinable):
         overlap_with_ddp: bool = False,
         **defaults: Any,
     ) -> None:
-        for name, value in (("parameters_as_bucket_view", parameters_as_bucket_view),
-                            ("overlap_with_ddp", overlap_with_ddp)):  # fmt: skip
-            if value:
-                raise NotImplementedError(
-                    f"[ZeroRedundancyOptimizer] expected {name}=False, got {value!r}"
-                )
+        if overlap_with_ddp:
+            raise NotImplementedError(
+                "[ZeroRedundancyOptimizer] expected overlap_with_ddp=False, got "
+                f"{overlap_with_ddp!r}"
+            )
         self.process_group: ProcessGroup = _known(process_group)
         self._make = optimizer_class
         self._given = defaults

@@ -313,5 +313,7 @@ class DistributedDataParallel(Module, Joinable):
         if self._reducer is None:
             self._make_reducer()
         if self._reducer._hook is not None:
-            raise RuntimeError("register_comm_hook can only be called once.")
+            raise RuntimeError(
+                "register_comm_hook or register_builtin_comm_hook can only be called once."
+            )
         self._reducer.set_hook(state, hook)

@@ -48,8 +48,7 @@ class DistributedSampler(Sampler[int]):
             rank = group.get_rank() if rank is None else rank
         if not 0 <= rank < num_replicas:
             raise ValueError(
-                f"[DistributedSampler] expected a rank in the interval [0, {num_replicas - 1}], "
-                f"got {rank} (Invalid rank {rank})"
+                f"Invalid rank {rank}, rank should be in the interval [0, {num_replicas - 1}]"
             )
         self.dataset = dataset
         self.num_replicas = num_replicas

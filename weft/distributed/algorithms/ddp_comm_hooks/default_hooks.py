@@ -23,7 +23,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _averaged(group: Any, buffer: Tensor) -> Future[Any]:
+def _allreduce_fut(group: Any, buffer: Tensor) -> Future[Any]:
     with no_grad():
         buffer.div_(get_world_size(group))
     work = all_reduce(buffer, group=group, async_op=True)
@@ -33,14 +33,14 @@ def _averaged(group: Any, buffer: Tensor) -> Future[Any]:
 
 def allreduce_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:
     """The average, in the gradients' own dtype."""
-    return _averaged(process_group, bucket.buffer())
+    return _allreduce_fut(process_group, bucket.buffer())
 
 
 def _narrowed(kind: _C.dtype, group: Any, bucket: GradBucket) -> Future[Any]:
     with no_grad():
         narrow = bucket.buffer().to(kind)
     wide = bucket.buffer().dtype
-    return _averaged(group, narrow).then(lambda done: done.value().to(wide))
+    return _allreduce_fut(group, narrow).then(lambda done: done.value().to(wide))
 
 
 def fp16_compress_hook(process_group: Any, bucket: GradBucket) -> Future[Any]:
