@@ -90,6 +90,7 @@ private:
     void tell_apart(PyObject* input);
     void find_inputs(PyObject* o, std::vector<PyObject*>& found) const;
     PyObject* own(PyObject* fresh);
+    PyObject* of_call(PyObject* out);
     bool is_own(PyObject* o) const { return own_.contains(o); }
     void mutate(PyObject* o);
     PyObject* checked(PyObject* result);

@@ -110,7 +110,7 @@ PyObject* TraceHost::call_method(PyObject* holder, PyObject* name, PyObject* con
         found = true;
         require_apart(given.data(), given.size());
         PyObject* out = checked(PyObject_VectorcallMethod(name, given.data(), n + 1, names));
-        return is_value(out) || is_tensor(out) || is_own(out) ? out : own(out);
+        return is_own(out) ? out : of_call(out);
     };
     if (is_live(holder)) throw Refused{"a method of a tuple"};
     if (is_traced_tensor(holder)) {
@@ -141,6 +141,16 @@ PyObject* TraceHost::call_method(PyObject* holder, PyObject* name, PyObject* con
     return nullptr;
 }
 
+/// The result of a call. Each run makes the tensors in it anew; one that no call of a plan makes is the same in all
+/// runs, which a leaf must not be: backward adds to its `.grad`.
+PyObject* TraceHost::of_call(PyObject* out) {
+    if (is_tensor(out) && is_made_here(out) && requires_grad(python::handle(out))) {
+        Py_DECREF(out);
+        throw Refused{"a tensor that is made to require a gradient"};
+    }
+    return is_value(out) || is_tensor(out) ? out : own(out);
+}
+
 PyObject* TraceHost::call_bound(PyObject* method, PyObject* const* args, size_t n,
                                 PyObject* names) {
     SmallVector<PyObject*, 12> given;
@@ -151,7 +161,7 @@ PyObject* TraceHost::call_bound(PyObject* method, PyObject* const* args, size_t 
     }
     require_apart(given.data(), given.size());
     PyObject* out = checked(PyObject_Vectorcall(method, given.data(), n, names));
-    return is_value(out) || is_tensor(out) ? out : own(out);
+    return of_call(out);
 }
 
 Frame* TraceHost::call_object(Frame* frame, PyObject* callee, PyObject* const* args, size_t n,
@@ -233,7 +243,7 @@ PyObject* TraceHost::call_builtin(PyObject* callee, PyObject* const* args, size_
         note_special("__", reinterpret_cast<PyCFunctionObject*>(callee)->m_ml->ml_name);
     if (!is_of(callee, "weft.Function")) require_apart(given.data(), given.size());
     PyObject* out = checked(PyObject_Vectorcall(callee, given.data(), n, names));
-    return is_value(out) || is_tensor(out) ? out : own(out);
+    return of_call(out);
 }
 
 PyObject* TraceHost::is_instance(PyObject* o, PyObject* kinds) {

@@ -166,6 +166,13 @@ def views(x, y):
     return c, a[:, :1], c.reshape(-1)[::2]
 
 
+def leaves_made_inside(x, y):
+    """From its second run on a plan gave copies of one leaf, whose `.grad` stayed None."""
+    made = weft.ones(6, requires_grad=True)
+    rows = [x.new_full((6,), 2.0, requires_grad=True), weft.tensor([0.5] * 6, requires_grad=True)]
+    return made, rows, (x * made + rows[0]).sum() + (y * rows[1]).sum()
+
+
 def results_that_are_inputs(x, y):
     z = x + 1
     return x, z * y, x.view(-1), (x, y)
@@ -293,9 +300,9 @@ FUNCTIONS = [
     loop_over_length, loop_over_rows, loop_while, globals_and_constants, in_place,
     writes_over_its_own, writes_over_what_has_views, writes_before_a_read, writes_of_other_layouts,
     no_grad_inside,
-    grad_off_and_on, views, results_that_are_inputs, dropped_out, index, raises_on_values,
-    raises_and_catches, wrong_shapes, starred, comprehensions, closures, tuples, numbers,
-    scope_of_a_decorator, scope_left_by_a_read, grad_switched,
+    grad_off_and_on, views, leaves_made_inside, results_that_are_inputs, dropped_out, index,
+    raises_on_values, raises_and_catches, wrong_shapes, starred, comprehensions, closures, tuples,
+    numbers, scope_of_a_decorator, scope_left_by_a_read, grad_switched,
     none_and_is, dtypes, named_tuples, random_numbers, random_then_an_error,
     checks_only,
 ]  # fmt: skip
