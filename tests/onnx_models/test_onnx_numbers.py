@@ -51,9 +51,37 @@ def either_way(k: Any) -> Any:
     return weft.ones(2) / v
 
 
+def counts_to_a_tensor(k: Any) -> Any:
+    """TypeError, as of lt() with a number first: it is one of the run in the second turn."""
+    i = 0
+    while i < k:
+        i += 1
+        if i == 4:
+            break
+    return T(i), T([1, 2]) + divmod(k.item(), 3)[1], T(k.item() / 2) == k, k.item() >= k
+
+
+def number_or_tensor(k: Any) -> Any:
+    """Refused: a number and a tensor without dimensions."""
+    y = k * 1.5 if k > 2 else 0
+    z = k if k > 2 else -1
+    return weft.ones(2) + y, z * T([1, 2]), y > 3, T([1.0, 2.0]) ** y
+
+
+def total_from_a_number(k: Any) -> Any:
+    total, best = 0, -1.0
+    for row in weft.arange(6.0).view(3, 2) * k:
+        if row.sum() > 4:
+            total = total + row.sum()
+        if row.max() > best:
+            best = row.max()
+    return weft.zeros(2) + total, best * weft.ones(1)
+
+
 @pytest.mark.parametrize(
     "f",
     [
+        counts_to_a_tensor, number_or_tensor, total_from_a_number,
         divided_by_the_larger, tensor_of_the_smaller, larger_of_tensors, larger_of_two_ints,
         nan_by_order, number_on_the_left, either_way,
     ],
@@ -176,6 +204,29 @@ def test_decimals_of_floats_are_refused() -> None:
 def test_kinds_that_values_choose_are_refused(f: Callable[[Any], Any]) -> None:
     with pytest.raises(NotOnnx, match="a dtype that only a run knows"):
         weft.onnx.export(f, (T(3),))
+
+
+def total_of_rows(x: Any) -> Any:
+    total = 0
+    for row in x:
+        if row.sum() > -9:
+            total = total + row
+    return total
+
+
+NUMBERS_AND_TENSORS: list[tuple[Callable[[Any], Any], str]] = [
+    (lambda x: (x if x.sum() > 0 else 0) + x, "a number and a tensor with dimensions"),
+    (lambda x: (x.sum() if x.sum() > 0 else 2**40 + 1) + x, "a number of .*int64 and a tensor of"),
+    (lambda x: (x.sum() if x.sum() > 0 else x.argmax().item()) + x, "int64 and a tensor of"),
+    (lambda x: (x.argmax() if x.sum() > 0 else 0.5) + x, "float64 and a tensor of .*int64"),
+    (total_of_rows, "a variable .*: a number and a tensor with dimensions"),
+]
+
+
+@pytest.mark.parametrize(("f", "says"), NUMBERS_AND_TENSORS)
+def test_numbers_that_are_no_such_tensors_are_refused(f: Callable[[Any], Any], says: str) -> None:
+    with pytest.raises(NotOnnx, match=says):
+        weft.onnx.export(f, (weft.ones(3, 2),), dynamic_shapes=({0: "n"},))
 
 
 @pytest.mark.parametrize("name", ["isqrt", "copysign", "log1p", "fmod", "gamma"])

@@ -211,6 +211,11 @@ class Builtins(Methods):
             self.aliases.add(best, v)
         return best
 
+    def builtin_divmod(self, a: Any, b: Any) -> Any:
+        """divmod."""
+        floor = self.binary("floor_divide", operator.floordiv, a, b)
+        return floor, self.binary("remainder", operator.mod, a, b)
+
     def builtin_max(self, *args: Any, **words: Any) -> Any:
         """max."""
         return self._chosen(">", max, args, words)

@@ -309,7 +309,10 @@ class _Join:
         if lost := sides[0].lost or sides[1].lost:
             raise Unlike(lost.reason)
         if sides[0].is_number != sides[1].is_number:
-            raise Unlike("a number and a tensor")
+            sides = [
+                as_tensor(self.walk.model, builder, v, other)
+                for builder, v, other in zip(self.builders, sides, reversed(sides))
+            ]
         dtypes = [s.value.dtype for s in sides]
         into = dtypes[0]
         if dtypes[0] != dtypes[1]:
@@ -397,6 +400,30 @@ def as_held(walk: Walk, v: Any) -> Held:
         return v
     made = walk.g.const(v, dtype_of(v))
     return Held(Number(walk.model, made.name, made.dtype, (), made.known), (v, v))
+
+
+def as_tensor(model: Model, g: Builder, v: Held, like: Held) -> Held:
+    """A number as a tensor without dimensions, as its other way or turn has it; a tensor as it is.
+
+    What computes with either gives the same: both leave the dtype to tensors with dimensions.
+
+    Raises:
+        Unlike: it has dimensions there, or a dtype in which the number may be another.
+    """
+    if not v.is_number:
+        return v
+    into, number = like.value.dtype, v.value
+    if like.value.rank != 0:
+        raise Unlike("a number and a tensor with dimensions")
+    exact = number.dtype == into or number.dtype == weft.float64 and into.is_floating_point
+    if number.dtype == weft.int64 and number.known is not None and into != weft.bool:
+        exact |= bool(weft.tensor(v.examples[0]).to(into).item() == v.examples[0])
+    if not exact:
+        raise Unlike(f"a number of {number.dtype} and a tensor of {into}")
+    with active(model, g):
+        made = g.cast(number, into)
+    examples = (weft.tensor(v.examples[0], dtype=into), weft.tensor(v.examples[1], dtype=into))
+    return Held(Value(model, made.name, into, ()), examples)
 
 
 def word(v: Any) -> str:

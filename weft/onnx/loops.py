@@ -14,7 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 import weft
 from weft.onnx.builder import Builder
-from weft.onnx.control import as_held, branch, inner_output, nothing, typed, word
+from weft.onnx.control import (
+    Unlike,
+    as_held,
+    as_tensor,
+    branch,
+    inner_output,
+    nothing,
+    typed,
+    word,
+)
 from weft.onnx.errors import NotOnnx
 from weft.onnx.graph import Number, Value, onnx_package
 from weft.onnx.memory import Key, Shared, root, same_strides
@@ -139,7 +148,7 @@ class _Loop:
         self.written: dict[int, Any] = {}  # registers
         self.things: dict[int, Any] = {}  # tensors and lists
         self.lists: dict[int, tuple[list[Any], list[Held]]] = {}
-        self.dropped: dict[int, str] = {}  # registers that nothing carries, and why
+        self.dropped: dict[int, Lost] = {}  # registers that nothing carries, and why
         self.lost: dict[int, tuple[Held, NotOnnx]] = {}  # what a turn may write by another name
         self.loose: set[Key] = set()  # what is carried with more strides than one
         self.earlier: dict[int, Held] = {}  # what earlier turns have appended to a list
@@ -223,8 +232,8 @@ class _Loop:
         walk, model = self.walk, self.walk.model
         inputs = []
         heads: dict[Key, Held] = {}
-        for r, why in self.dropped.items():
-            walk.frames[-1].registers[r] = Lost(why)
+        for r, lost in self.dropped.items():
+            walk.frames[-1].registers[r] = lost
         for key, (_, examples) in self.carry.items():
             inside = held(model, model.name("carried"), examples)
             inputs.append((key, inside.value))
@@ -347,6 +356,12 @@ class _Loop:
         if lost := self.before(root(made)).lost:
             return self.drop(key, lost.reason)
         new_held = as_held(self.walk, new)
+        if made.is_number and not new_held.is_number:
+            try:
+                made = as_tensor(self.walk.model, self.outer(), made, new_held)
+            except Unlike as error:
+                why = f"a variable that is {word(start)} before a loop: {error}"
+                return self.drop(key, why, "begin with a tensor, as weft.zeros(n)")
         kinds = contents(made).value.dtype, new_held.value.dtype
         if made.is_number and new_held.is_number and kinds[0] != kinds[1]:
             into = weft.promote_types(*kinds)
@@ -363,13 +378,13 @@ class _Loop:
         self.widen(key, new)
         return True
 
-    def drop(self, key: Key, why: str) -> bool:
+    def drop(self, key: Key, why: str, hint: str = "") -> bool:
         """What no value of a graph can be: a register is lost to who reads it in a later turn, or
         behind the loop."""
         if key[0] != "register":
-            raise NotOnnx(why)
+            raise NotOnnx(why, hint)
         self.carry.pop(key, None)
-        self.dropped[key[1]] = why
+        self.dropped[key[1]] = Lost(why, hint)
         return True
 
     def outer(self) -> Builder:
@@ -453,8 +468,8 @@ class _Loop:
                 self.frame.registers[r] = Lost(
                     "the variable of a loop, after it", "assign it to another in the loop"
                 )
-        for r, why in self.dropped.items():
-            self.frame.registers[r] = Lost(why)
+        for r, lost in self.dropped.items():
+            self.frame.registers[r] = lost
         for (key, _), out in zip(inputs, outs):
             if key[0] == "register":
                 out.loose = key in self.loose

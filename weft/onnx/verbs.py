@@ -215,7 +215,8 @@ class Verbs(Builtins):
             "!=",
         ):
             return i.op == "!=" if a is not b and a != b else i.op == "=="
-        if isinstance(b, Held) and not isinstance(a, Held):  # of 2 > x, Python asks x
+        if isinstance(b, Held) and (not isinstance(a, Held) or a.is_number > b.is_number):
+            # of 2 > x, Python asks x
             name, known = COMPARE[_MIRRORED[i.op]]
             a, b = b, a
         if isinstance(a, Held):
