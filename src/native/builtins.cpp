@@ -346,82 +346,6 @@ Thing has_attribute(Host& host, const Given& g) {
     }
 }
 
-// ---- math
-
-double real(Raw v) {
-    if (v.is_tensor()) return tensor_as_double(v);
-    if (!is_number(v) || v.is(Kind::Complex))
-        raise_as(types::TypeError, "must be real number, not ", type_name(v));
-    return number_as_double(v);
-}
-
-Thing checked_math(double out, std::initializer_list<double> args) {
-    bool finite = true, nan = false;
-    for (const double a : args) {
-        finite &= std::isfinite(a);
-        nan |= std::isnan(a);
-    }
-    if (std::isnan(out) && !nan) raise_as(types::ValueError, "math domain error");
-    if (std::isinf(out) && finite) raise_as(types::OverflowError, "math range error");
-    return of_double(out);
-}
-
-template <double (*F)(double)>
-Thing math1(Host&, const Given& g) {
-    const double v = real(g.args[0]);
-    return checked_math(F(v), {v});
-}
-
-double log_of(double v, double (*f)(double)) {
-    if (v <= 0) raise_as(types::ValueError, "math domain error");
-    return f(v);
-}
-Thing math_log(Host&, const Given& g) {
-    const double v = log_of(real(g.args[0]), std::log);
-    if (g.n == 1) return of_double(v);
-    const double base = log_of(real(g.args[1]), std::log);
-    if (base == 0) raise_as(types::ZeroDivisionError, "float division by zero");
-    return of_double(v / base);
-}
-
-Thing whole(const Given& g, double (*f)(double)) {
-    const Raw v = g.args[0];
-    return is_int(v) || v.is(Kind::Bool) ? of_int(int_in(v)) : of_int(int_of_double(f(real(v))));
-}
-
-Thing math_pow(Host&, const Given& g) {
-    const double a = real(g.args[0]), b = real(g.args[1]);
-    const double out = std::pow(a, b);
-    if (std::isinf(out) && a == 0) raise_as(types::ValueError, "math domain error");
-    return checked_math(out, {a, b});
-}
-
-Thing math_prod(Host&, const Given& g) {
-    const Raw start = word(g, "start");
-    Thing out = start ? Thing::borrow(start) : of_int(1);
-    for (const Thing& item : all_of(g.args[0])) out = binary(kMul, out.get(), item.get());
-    return out;
-}
-
-Thing math_gcd(Host&, const Given& g) {
-    int64_t out = 0;
-    for (int64_t k = 0; k < g.n; ++k) out = std::gcd(out, index_of(g.args[k], nullptr));
-    return of_int(out);
-}
-
-Thing math_comb(Host&, const Given& g) {
-    const int64_t n = index_of(g.args[0], nullptr), k = index_of(g.args[1], nullptr);
-    if (n < 0) raise_as(types::ValueError, "n must be a non-negative integer");
-    if (k < 0) raise_as(types::ValueError, "k must be a non-negative integer");
-    int64_t out = k <= n;
-    for (int64_t i = 1; i <= std::min(k, n - k); ++i) {
-        if (__builtin_mul_overflow(out, n - i + 1, &out))
-            raise_as(types::OverflowError, "[comb] expected a result of 64 bits, got a larger one");
-        out /= i;
-    }
-    return of_int(out);
-}
-
 constexpr Builtin kBuiltins[] = {
     {"len", 1, 1, "", [](Host&, const Given& g) { return of_int(length(g.args[0])); }},
     {"abs", 1, 1, "", abs_of},
@@ -464,41 +388,12 @@ constexpr Builtin kBuiltins[] = {
     {"chr", 1, 1, "", chr_of},
     {"warn", 1, 3, " category stacklevel ", warn_of},
     {"hasattr", 2, 2, "", has_attribute},
-    {"math.sqrt", 1, 1, "", math1<std::sqrt>},
-    {"math.exp", 1, 1, "", math1<std::exp>},
-    {"math.sin", 1, 1, "", math1<std::sin>},
-    {"math.cos", 1, 1, "", math1<std::cos>},
-    {"math.tan", 1, 1, "", math1<std::tan>},
-    {"math.tanh", 1, 1, "", math1<std::tanh>},
-    {"math.asin", 1, 1, "", math1<std::asin>},
-    {"math.acos", 1, 1, "", math1<std::acos>},
-    {"math.atan", 1, 1, "", math1<std::atan>},
-    {"math.erf", 1, 1, "", math1<std::erf>},
-    {"math.fabs", 1, 1, "", math1<std::fabs>},
-    {"math.atan2", 2, 2, "",
-     [](Host&, const Given& g) { return of_double(std::atan2(real(g.args[0]), real(g.args[1]))); }},
-    {"math.log", 1, 2, "", math_log},
-    {"math.log2", 1, 1, "",
-     [](Host&, const Given& g) { return of_double(log_of(real(g.args[0]), std::log2)); }},
-    {"math.log10", 1, 1, "",
-     [](Host&, const Given& g) { return of_double(log_of(real(g.args[0]), std::log10)); }},
-    {"math.floor", 1, 1, "", [](Host&, const Given& g) { return whole(g, std::floor); }},
-    {"math.ceil", 1, 1, "", [](Host&, const Given& g) { return whole(g, std::ceil); }},
-    {"math.pow", 2, 2, "", math_pow},
-    {"math.isnan", 1, 1, "",
-     [](Host&, const Given& g) { return of_bool(std::isnan(real(g.args[0]))); }},
-    {"math.isinf", 1, 1, "",
-     [](Host&, const Given& g) { return of_bool(std::isinf(real(g.args[0]))); }},
-    {"math.isfinite", 1, 1, "",
-     [](Host&, const Given& g) { return of_bool(std::isfinite(real(g.args[0]))); }},
-    {"math.gcd", 0, -1, "", math_gcd},
-    {"math.comb", 2, 2, "", math_comb},
-    {"math.prod", 1, 1, " start ", math_prod},
 };
 
 }  // namespace
 
 const Builtin* builtin_named(std::string_view name) {
+    if (name.starts_with("math.")) return math_named(name);
     for (const Builtin& b : kBuiltins)
         if (b.name == name) return &b;
     return nullptr;

@@ -46,6 +46,7 @@ struct Builtin {
     Comes to = Comes::Values;
 };
 const Builtin* builtin_named(std::string_view name);
+const Builtin* math_named(std::string_view name);
 /// A call of one, with its arguments checked.
 Thing run_builtin(Host& host, const Builtin& builtin, const Given& given);
 /// The argument of a name; empty if it is not given.

@@ -342,3 +342,13 @@ def sets_of_constants_and_lengths(n):
         return told, len(Long(n))
     except TypeError as error:
         return told, str(error)
+
+
+@case((["b", "A", "c"], 2), ([1, "a"], 0))
+def methods_by_their_class(texts, n):
+    """What is looked up in its class, and dict.fromkeys, needed Python."""
+    counts = dict.fromkeys([n, 1, n], 0)
+    counts |= dict.fromkeys("ab")
+    rows = [n]
+    list.append(rows, 1)
+    return counts, rows, [str.strip(f" {t}") for t in "ab"], sorted(texts, key=str.lower)

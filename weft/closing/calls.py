@@ -268,6 +268,12 @@ class Calls(Making):
             return self.method(Static(value.__self__), value.__name__, args, words)
         if type(value).__name__ == "Method" and args:
             return self.method(args[0], value.__name__, args[1:], words)
+        if isinstance(value, types.MethodDescriptorType) and args:  # str.lower, as key=
+            of = value.__objclass__
+            if of in known.TYPES and of is not Tensor:
+                given = [args[0], Static(of), Static(value.__name__)]
+                one = self.call_function(library.of_kind, given, {})
+                return self.method(one, value.__name__, args[1:], words)
         if isinstance(value, types.MethodType):
             if value.__func__ is weft.nn.Module.__call__:  # of super()
                 return self.call(self.attribute_of(value.__self__, "forward"), args, words)

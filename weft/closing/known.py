@@ -53,7 +53,9 @@ _MATH = {
     for name in (
         "sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "tanh", "floor", "ceil", "pow",
         "isnan", "isinf", "isfinite", "fabs", "gcd", "comb", "prod", "atan", "atan2", "asin",
-        "acos", "erf",
+        "acos", "erf", "sinh", "cosh", "asinh", "acosh", "atanh", "exp2", "expm1", "log1p", "cbrt",
+        "degrees", "radians", "copysign", "fmod", "hypot", "isclose", "modf", "erfc", "lcm", "perm",
+        "factorial", "isqrt",
     )
 }  # fmt: skip
 _FUNCTIONS: dict[int, str] = {

@@ -158,6 +158,29 @@ def reduce(function: Callable[..., Any], iterable: Iterable[Any], *initial: Any)
     return total
 
 
+def of_kind(x: Any, kind: Any, name: str) -> Any:
+    """What a method that is looked up in its class, as `str.lower`, is called with."""
+    if isinstance(x, kind):
+        return x
+    raise TypeError(
+        f"descriptor {name!r} for {kind.__name__!r} objects doesn't apply to a "
+        f"{type(x).__name__!r} object"
+    )
+
+
+def fromkeys(iterable: Iterable[Any], value: Any = None) -> dict[Any, Any]:
+    """`dict.fromkeys`."""
+    return {key: value for key in iterable}
+
+
+def dist(p: Iterable[Any], q: Iterable[Any]) -> float:
+    """`math.dist`."""
+    first, second = list(p), list(q)
+    if len(first) != len(second):
+        raise ValueError("both points must have the same number of dimensions")
+    return math.hypot(*[first[k] - second[k] for k in range(len(first))])
+
+
 def truncated(x: Any) -> int:
     """`math.trunc`."""
     if isinstance(x, (int, float)):
@@ -465,6 +488,7 @@ FUNCTIONS: dict[Any, Callable[..., Any]] = {
     itertools.dropwhile: dropwhile, itertools.compress: compress, functools.reduce: reduce,
     weft.finfo: finfo, weft.iinfo: iinfo, collections.deque: deque, weft.Tensor: tensor,
     hex: hexadecimal, bin: binary, oct: octal, math.trunc: truncated,
+    math.dist: dist, dict.fromkeys: fromkeys,
     copy.copy: copied, copy.deepcopy: deeply_copied, **ordering.FUNCTIONS,
 }  # fmt: skip
 
