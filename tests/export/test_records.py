@@ -419,3 +419,45 @@ def test_special_methods_that_no_program_asks_for_are_refused(kind):
     sentence = r"test_records.py:\d+: an object of .*(, which has| with) __"
     with pytest.raises(weft.export.NotExportable, match=sentence):
         saved(program)
+
+
+class Spot(NamedTuple):
+    x: weft.Tensor
+    n: int = 3
+
+
+@dataclass
+class Scaled:
+    by: float
+
+    def of(self, spot):
+        return spot.x * self.by
+
+
+class Moves(weft.nn.Module):
+    def forward(self, spot, scaled):
+        return spot._replace(n=spot.n + 1), spot._fields, spot._asdict(), scaled.of(spot)
+
+
+def test_classes_of_arguments_are_known_by_annotation_or_by_the_example():
+    """`_fields` of a named tuple whose class only a run knows raised AttributeError there; an
+    export did not know the classes of its example."""
+
+    def fields(spot):
+        return spot._fields
+
+    def moved(spot):
+        return spot._replace(n=1)
+
+    def annotated(spot: Spot):
+        return spot._fields, spot._replace(n=1)
+
+    for program in (fields, moved):
+        with pytest.raises(weft.export.NotExportable, match="Hint: annotate the parameter"):
+            saved(program)
+    spot = Spot(weft.ones(2), 1)
+    assert saved(annotated)(spot)[0] == ("x", "n")
+    run = weft.export.export(Moves(), (spot, Scaled(2.0))).module()
+    made, names, shown, scaled = run(spot, Scaled(2.0))
+    assert (made.n, names, list(shown)) == (2, ("x", "n"), ["x", "n"])
+    assert weft.equal(scaled, weft.full((2,), 2.0))

@@ -81,7 +81,7 @@ class Attributes(Displays):
             return self.above(holder, name, self.computed_above, None)
         if name == "__class__":
             return self.call(Static(type), [holder], {})
-        if name in library.HINTS_OF_ATTRIBUTES and not self.closer.state.with_method(name):
+        if name in library.HINTS_OF_ATTRIBUTES and not self.has_attribute(name):
             reason = f"the attribute {name}, which no value of programs has"
             raise NotExportable(reason, library.HINTS_OF_ATTRIBUTES[name])
         if isinstance(holder, Closure):
@@ -99,6 +99,11 @@ class Attributes(Displays):
         if not found or kind_of(holder) == "Tensor":
             return plain()
         return self.of_record(holder, found, lambda k, f: self.computed(f, holder, k), plain)
+
+    def has_attribute(self, name: str) -> bool:
+        """Whether a class of records has what values of programs lack."""
+        state = self.closer.state
+        return bool(state.kinds_of(tuple) if name == "_fields" else state.with_method(name))
 
     def computed_by(self, name: str) -> list[tuple[type, Any]]:
         """The classes of records that compute an attribute, and what they do it by."""

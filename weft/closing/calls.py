@@ -532,7 +532,7 @@ class Calls(Making):
         elif not self.has_method(name):
             raise NotExportable(
                 f"a call of the method {name}, which no value of programs has",
-                library.HINTS_OF_METHODS.get(name, ""),
+                library.HINTS_OF_METHODS.get(name, library.ANNOTATE),
             )
         if name in known.GOES_THROUGH:
             args = list(map(self.gone_through, args))

@@ -511,11 +511,13 @@ HINTS_OF_METHODS: dict[str, str] = {
     "move_to_end": "pop the key and set it again", "wait": "weft.jit.wait(future)",
     "most_common": "sort the items of the dict by their counts",
 }  # fmt: skip
+#: Where no class is known that has a method.
+ANNOTATE = "annotate the parameter that an object comes in by with its class: def f(x: Point)"
 #: The same of attributes.
 HINTS_OF_ATTRIBUTES: dict[str, str] = {
     "__mro__": "ask isinstance()", "__bases__": "ask isinstance()",
     "__context__": "raise it from the other: __cause__", "__dict__": "name the attributes",
-    "__traceback__": "leave it to the caller",
+    "__traceback__": "leave it to the caller", "_fields": ANNOTATE,
 }  # fmt: skip
 
 

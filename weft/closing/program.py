@@ -10,7 +10,13 @@ from typing import Any
 
 import weft
 from weft.closing import known
-from weft.closing.classes import is_record, own_method, unwrapped
+from weft.closing.classes import (
+    fields_of,
+    hashes_otherwise,
+    is_record,
+    own_method,
+    unwrapped,
+)
 from weft.closing.close import Again, Closer, State, Target, expect_no_hooks
 from weft.closing.errors import NotExportable
 from weft.closing.package import Package
@@ -24,6 +30,7 @@ def package_of(
     entries: dict[str, Callable[..., Any]],
     root: Any = None,
     keeps_training: bool = False,
+    example: Any = (),
 ) -> Package:
     """The package of some functions or methods.
 
@@ -32,6 +39,7 @@ def package_of(
         root: the Module whose parameters and buffers keep their names, if there is one.
         keeps_training: whether the package can be set to training and evaluation; else Modules
             are in the mode that they are in now.
+        example: what the entries may be called with: its classes are the program's too.
 
     Raises:
         NotExportable: a line that no program without Python can run.
@@ -46,6 +54,7 @@ def package_of(
         try:
             for name, function in entries.items():
                 annotated(function, state)
+                noted(example, state)
                 closer.entry(name, *target_of(function, state))
         except Again:
             continue
@@ -68,6 +77,21 @@ def annotated(function: Any, state: State) -> None:
         if isinstance(hint, type) and is_record(hint) and hint.__name__ not in state.records:
             state.record(hint)
             found += typing.get_type_hints(hint).values()
+
+
+def noted(example: Any, state: State) -> None:
+    """Notes the classes of the user's that arguments are of, as far as programs have them."""
+    found = [example]
+    while found:
+        value = found.pop()
+        kind = type(value)
+        if kind is dict:
+            found += value.values()
+        elif kind in (list, tuple):
+            found += value
+        elif is_record(kind) and kind is not object and not hashes_otherwise(kind):
+            state.record(kind)
+            found += [getattr(value, field, None) for field in fields_of(kind)]
 
 
 def original_of(module: Any) -> Any:

@@ -254,7 +254,8 @@ def export(
     if isinstance(mod, _Program):
         program = _Program(*mod._settle())
     else:
-        package, told = _program_of(mod, keeps_training=False)
+        example = [*args, *(kwargs or {}).values()]
+        package, told = _program_of(mod, keeps_training=False, example=example)
         program = _Program(package.to_json(), told, package.tensors)
     kwargs = dict(kwargs or {})
     for path, value in (*nodes(args, "args"), *nodes(kwargs, "kwargs")):

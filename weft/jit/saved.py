@@ -478,8 +478,11 @@ def load(f: _File, map_location: Any = None, _extra_files: Any = None,
         ) from None
 
 
-def _program_of(m: Any, keeps_training: bool) -> tuple[_Package, dict[str, Any]]:
-    """The package of a function or Module, and what there is to know of the Modules."""
+def _program_of(
+    m: Any, keeps_training: bool, example: Any = ()
+) -> tuple[_Package, dict[str, Any]]:
+    """The package of a function or Module, and what there is to know of the Modules; `example` has
+    what it may be called with."""
     root = None
     if isinstance(m, _Module):
         m = _original_of(m)
@@ -493,7 +496,7 @@ def _program_of(m: Any, keeps_training: bool) -> tuple[_Package, dict[str, Any]]
         entries = {"forward": m}
     else:
         raise TypeError(f"[save] expected a ScriptModule or ScriptFunction, got {type(m).__name__}")
-    package = _package_of(entries, root, keeps_training)
+    package = _package_of(entries, root, keeps_training, example)
     told = {**_module_of("{}"), "code": _source(getattr(m, "_function", m))}
     if root is not None:
         told |= _tree_of(root, package)
