@@ -201,6 +201,16 @@ class EitherModule(nn.Module):
         return x if act is None else act(x)
 
 
+class ModuleOrNumber(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.act = nn.ReLU()
+
+    def forward(self, x):
+        act = self.act if x.sum() > 0 else 2
+        return x if act == 2 else act(x)
+
+
 class ModuleOfTheRun(nn.Module):
     def __init__(self):
         super().__init__()
@@ -216,9 +226,11 @@ class ModuleOfTheRun(nn.Module):
         return x
 
 
-SAME = [Setter, SetterOfRecord, Described, DescribedRecord, OwnCall, Cached, Parameters]
+SAME = [
+    Setter, SetterOfRecord, Described, DescribedRecord, OwnCall, Cached, Parameters, EitherModule,
+]  # fmt: skip
 REFUSED = {
-    EitherModule: "would give. Hint: call it on the way that chooses it",
+    ModuleOrNumber: "would give. Hint: call it on the way that chooses it",
     ModuleOfTheRun: "a Module (ReLU) as a value. Hint: call it where it is read, or go through",
     NoSetter: "the attribute temp that is set, for which",
     OwnSetattr: "an attribute that is set where OwnSetattr has a __setattr__",

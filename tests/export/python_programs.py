@@ -3,6 +3,7 @@ dataclasses, deques, modes."""
 
 import collections
 import contextlib
+import enum
 import io
 from dataclasses import dataclass, field
 from typing import Any
@@ -352,3 +353,49 @@ def methods_by_their_class(texts, n):
     rows = [n]
     list.append(rows, 1)
     return counts, rows, [str.strip(f" {t}") for t in "ab"], sorted(texts, key=str.lower)
+
+
+class Side(enum.Enum):
+    LEFT = "left"
+    RIGHT = "right"
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+    HIGH = 2
+
+
+def plus_one(x):
+    return x + 1
+
+
+def doubled(x):
+    return x * 2
+
+
+@case((torch.ones(2),), (-torch.ones(2),))
+def which_function_was_chosen(x):
+    """`f is plus_one` was False of one that a branch chose; None beside a function was refused."""
+    f = plus_one if x.sum() > 0 else doubled
+    g = None
+    if x.sum() > 0:
+        g = plus_one
+    told = f is plus_one, f is not doubled, f == plus_one, f != doubled, f in (doubled,), f is f
+    if f is plus_one:
+        x = f(x) + 100
+    try:
+        return told, f(x), g is None, x if g is None else g(x), bool(not g), g(x)
+    except TypeError as error:
+        return told, f(x), g is None, str(error)
+
+
+@case((torch.ones(3), 1), (-torch.ones(3), 0))
+def members_that_are_chosen(x, n):
+    """Members of an Enum that a value chooses were refused, and those of an IntEnum as numbers."""
+    side = Side.LEFT if x.sum() > 0 else Side.RIGHT
+    level = Level.LOW if n else Level.HIGH
+    if side is Side.LEFT:
+        x = x * 3
+    told = side == Side.LEFT, side != Side.RIGHT, side.value, side.name
+    as_numbers = Level.LOW + n, n < Level.HIGH, x[Level.LOW], Level.HIGH * x, n - Level.LOW
+    return x, told, as_numbers, level == Level.HIGH, level.value, level in (1, 5), level > n

@@ -14,7 +14,7 @@ from weft.closing import known, library
 from weft.closing.classes import is_descriptor, is_own, method_above, own_method
 from weft.closing.displays import Displays
 from weft.closing.errors import NeedsUnrolling, NotExportable
-from weft.closing.frame import Words, kind_of
+from weft.closing.frame import Words, as_number, kind_of
 from weft.closing.package import what_it_is
 from weft.closing.values import (
     Abstract,
@@ -310,6 +310,8 @@ class Attributes(Displays):
     def item(self, holder: Abstract, key: Abstract) -> Abstract:
         """What `holder[key]` is."""
         holder = self.unread(holder)
+        if isinstance(key, Choice):
+            return self.choose(key, lambda option: self.item(holder, option))
         if isinstance(holder, (Pack, Items)) and isinstance(key, Static):
             found = self.known_item(holder, key.value)
             if found is not None:
@@ -332,7 +334,7 @@ class Attributes(Displays):
             return self.chosen(parts, key)
 
         def plain() -> Abstract:
-            at = self.operand(self.index_in(holder, key))
+            at = self.operand(self.index_in(holder, as_number(key)))
             return Dynamic(self.made("item", (self.operand(holder), at)))
 
         return self.by_class(holder, "__getitem__", [key], plain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import enum
 from collections.abc import Iterable, Set
 from typing import Any
 
@@ -93,13 +94,13 @@ class Branches(Specials):
                 self.env[register] = one
 
     def either(self, first_env: Env, register: Register, taken: int) -> Choice | None:
-        """What a variable is that has a Module or function on each of two ways."""
+        """What a variable is that has an option (`is_option`) on each of two ways."""
         one, other = first_env.get(register), self.env.get(register)
         if one is None or other is None or self.is_temporary(register):
             return None
         if (
-            not is_callee(one)
-            or not is_callee(other)
+            not is_option(one)
+            or not is_option(other)
             or self.can_hold(one)
             and self.can_hold(other)
         ):
@@ -418,10 +419,11 @@ class Branches(Specials):
         self.emit("assert", (home,), (operand,), None, (region,))
 
 
-def is_callee(value: Abstract) -> bool:
-    """Whether a value is known to be one that can be called."""
+def is_option(value: Abstract) -> bool:
+    """Whether a value is known to be one that can be called, None, or a member of an Enum: one of
+    which a run may choose, and no register hold."""
     if isinstance(value, Static):
-        return callable(value.value)
+        return callable(value.value) or value.value is None or isinstance(value.value, enum.Enum)
     return isinstance(value, (Closure, Choice))
 
 

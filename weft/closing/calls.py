@@ -228,6 +228,8 @@ class Calls(Making):
                 words,
             )
         value = innermost(callee.value)
+        if value is None:
+            return self.raised(TypeError, "'NoneType' object is not callable")
         if name := known.op_name(value):
             self.expect_no_out(name, words)
             kind = "Tensor" if known.gives_a_tensor(name) and "out" not in words else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+from collections.abc import Callable
 from typing import Any
 
 import weft
@@ -10,7 +11,18 @@ from weft import Tensor
 from weft.closing import known
 from weft.closing.close import captured_by
 from weft.closing.errors import NotExportable
-from weft.closing.frame import Frame, holds_tensor, is_fresh, kind_of, put, reads_of, with_reads
+from weft.closing.frame import (
+    UNKNOWN,
+    Frame,
+    as_number,
+    holds_tensor,
+    is_fresh,
+    kind_of,
+    plain,
+    put,
+    reads_of,
+    with_reads,
+)
 from weft.closing.values import Abstract, Choice, Closure, Dynamic, Items, Lost, Pack, Static
 from weft.frontend.ir import Instr, Kept
 
@@ -150,6 +162,8 @@ class Displays(Frame):
 
     def verb_compare(self, instr: Instr) -> None:
         parts = [self.read(o) for o in instr.operands]
+        if any(isinstance(p, Choice) for p in parts):
+            return self.settle(instr, self.compared(instr.attr, parts[0], parts[1]))
         if instr.attr in ("is", "is not"):
             if all(isinstance(p, Static) for p in parts):
                 found = known.COMPARE[instr.attr](*[p.value for p in parts])  # type: ignore[union-attr]
@@ -202,6 +216,30 @@ class Displays(Frame):
         """Whether a value of another kind has one."""
         raise NotImplementedError
 
+    def compared(self, sign: str, one: Abstract, other: Abstract) -> Abstract:
+        """What a comparison gives of which the run chooses an operand."""
+        if isinstance(one, Choice) and one is not other:
+            return self.choose(one, lambda option: self.compared(sign, option, other))
+        if isinstance(other, Choice) and one is not other:
+            return self.choose(other, lambda option: self.compared(sign, one, option))
+        if sign in ("is", "is not", "==", "!=") and (
+            one is other or isinstance(one, Closure) or isinstance(other, Closure)
+        ):
+            return Static((one is other) == (sign in ("is", "==")))
+        values = plain(one), plain(other)
+        if not any(v is UNKNOWN for v in values):
+            return Static(known.COMPARE[sign](*values))
+        name = known.SPECIAL_COMPARE.get(sign, "")
+        asked = name and zip((one, other), known.methods_of(name))
+        if sign in ("in", "not in") or asked and any(self.special_methods(*pair) for pair in asked):
+            raise NotExportable(f"{sign} of one of several that a run chooses", "compare by `is`")
+        parts = tuple(self.operand(as_number(part)) for part in (one, other))
+        return Dynamic(self.made("compare", parts, sign))
+
+    def choose(self, choice: Choice, work: Callable[[Abstract], Abstract]) -> Abstract:
+        """Does it with the option that a key names."""
+        raise NotImplementedError
+
     def truth(self, value: Abstract) -> bool | None:
         """Whether a value holds, if that is known."""
         if isinstance(value, (Pack, Items)):
@@ -212,6 +250,8 @@ class Displays(Frame):
 
     def truth_of(self, value: Abstract) -> Abstract:
         """What says whether a value holds: a number or length of a record's own, else itself."""
+        if isinstance(value, Choice):
+            return self.choose(value, lambda option: Static(bool(self.truth(option))))
         return self.by_class(
             value, "__bool__", [], lambda: self.by_class(value, "__len__", [], lambda: value)
         )

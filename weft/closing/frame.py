@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import enum
 import itertools
 from collections.abc import Callable, Iterator, Set
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.base.alias import home_name
-from weft.closing import library
+from weft.closing import known, library
 from weft.closing.classes import is_record
 from weft.closing.close import Closer, Target, constant_key
 from weft.closing.errors import NotExportable
@@ -234,7 +235,10 @@ class Frame:
                 "an inner function as a value", "call it where it is made, or make it a function"
             )
         if isinstance(value, Choice):
-            raise NotExportable("one of several Modules as a value", "call it where it is chosen")
+            raise NotExportable(
+                "one of several Modules, functions or members of an Enum as a value",
+                "call it, or ask for its value, where it is chosen",
+            )
         if isinstance(value, Bound):
             return self.made("attr", (self.operand(value.holder),), value.name)
         if isinstance(value, Super):
@@ -500,6 +504,30 @@ def plain(value: Abstract) -> Any:
         if not any(part is UNKNOWN for part in parts):
             return tuple(parts) if isinstance(value, Pack) else parts
     return UNKNOWN
+
+
+_OPERATORS = {
+    f"__{letter}{name}__"
+    for name in (*known.SPECIAL.values(), *known.SPECIAL_COMPARE.values(), "neg", "pos", "invert")
+    for letter in ("", "r", "i")
+}
+
+
+def as_number(value: Abstract) -> Abstract:
+    """A member of an `IntEnum` or the like as the number or text that it is to operators; a flag
+    makes flags, and what has operators of its own is asked."""
+    if not isinstance(value, Static) or not isinstance(value.value, enum.Enum):
+        return value
+    member: Any = value.value
+    kinds = [k for k in type(member).__mro__ if k.__module__ not in ("enum", "builtins")]
+    own = {name for kind in kinds for name in vars(kind)}
+    if isinstance(member, enum.Flag) or own & _OPERATORS:
+        return value
+    if isinstance(member, str):
+        return Static(str.__add__(member, ""))
+    if isinstance(member, float):
+        return Static(float.__add__(member, -0.0))
+    return Static(int.__add__(member, 0)) if isinstance(member, int) else value
 
 
 def is_fresh(value: Abstract) -> bool:

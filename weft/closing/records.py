@@ -13,7 +13,7 @@ from weft.closing import known, library, ordering
 from weft.closing.calls import Calls
 from weft.closing.classes import ByFields, fields_of, is_frozen, method_of_class, shown_fields
 from weft.closing.errors import NotExportable
-from weft.closing.frame import Words, kind_of
+from weft.closing.frame import Words, as_number, kind_of
 from weft.closing.values import Abstract, Dynamic, Items, Pack, Ref, Static
 from weft.frontend.ir import Instr
 
@@ -83,6 +83,7 @@ class Records(Calls):
             parts = [parts[0], self.items_where(parts[0], _FILL[sign], parts[1])]
         in_rows = sign in ordering.COMPARES_ROWS and self.asks_order(parts, name)
         if not found and not in_rows:
+            parts = list(map(as_number, parts))
             return self.give(instr, verb, tuple(map(self.operand, parts)), sign, kind)
 
         parts = list(map(self.for_any, parts))

@@ -127,7 +127,7 @@ class Closure:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choice:
-    """One of several Modules or functions, by a key that a run knows.
+    """One of several Modules, functions or members of an Enum, or None, by a key that a run knows.
 
     Attributes:
         key: the operand of the key.
