@@ -58,16 +58,19 @@ struct StripSpread {
                                 const T* mean, Spread<T>* parts) {
         for (int64_t first = 0; first < rows; first += rows_per_block) {
             T squares[strip], deviations[strip];
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) squares[j] = deviations[j] = 0;
             const int64_t end = std::min(rows, first + rows_per_block);
             for (int64_t i = first; i < end; ++i) {
                 const T* from = x + i * stride;
+#pragma GCC unroll 1
                 for (int64_t j = 0; j < width; ++j) {
                     const T d = from[j] - mean[j];
                     squares[j] += d * d;
                     deviations[j] += d;
                 }
             }
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) {
                 parts[j].squares.add(squares[j]);
                 parts[j].deviations.add(deviations[j]);
@@ -106,18 +109,21 @@ struct StripArg {
                                 int64_t* index) {
         using Index = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
         Index at[strip];
+#pragma GCC unroll 1
         for (int64_t j = 0; j < width; ++j) {
             value[j] = x[j];
             at[j] = 0;
         }
         for (int64_t i = 1; i < n; ++i) {
             const T* from = x + i * stride;
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) {
                 const bool take = better<T, Largest>(from[j], value[j]);
                 value[j] = take ? from[j] : value[j];
                 at[j] = take ? static_cast<Index>(i) : at[j];
             }
         }
+#pragma GCC unroll 1
         for (int64_t j = 0; j < width; ++j) index[j] = at[j];
     }
 };
@@ -178,6 +184,7 @@ struct Scan {
         constexpr A start = std::is_same_v<Op, RunningProduct>;
         if (width == 1) {
             A acc = start;
+#pragma GCC unroll 1
             for (int64_t i = 0; i < n; ++i) {
                 acc = Op::apply(acc, static_cast<A>(x[i * stride]));
                 y[i * stride] = static_cast<SumOf<T>>(acc);
@@ -190,6 +197,7 @@ struct Scan {
             const T* from = x + i * stride;
             SumOf<T>* to = y + i * stride;
 #pragma GCC ivdep
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) {
                 acc[j] = Op::apply(acc[j], static_cast<A>(from[j]));
                 to[j] = static_cast<SumOf<T>>(acc[j]);

@@ -56,6 +56,7 @@ struct ForwardRows {
                 const int64_t at = (b * n.channels + c) * n.inner;
                 const T* __restrict x = f.x + at;
                 T* __restrict y = f.y + at;
+#pragma GCC unroll 1
                 for (int64_t i = 0; i < n.inner; ++i) y[i] = (x[i] - mean) * scale + shift;
             }
         }
@@ -95,13 +96,16 @@ struct ForwardStrip {
                 for (int64_t j = 0; j < width; ++j) sum[j] += f.x[b * n.channels + first + j];
             for (int64_t j = 0; j < width; ++j) sum[j] /= count;
             for (int64_t b = 0; b < n.batch; ++b)
+#pragma GCC unroll 1
                 for (int64_t j = 0; j < width; ++j) {
                     const double d = f.x[b * n.channels + first + j] - sum[j];
                     squares[j] += d * d;
                 }
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) finish(f, first + j, sum[j], squares[j] / count);
         }
         T scale[strip], shift[strip];
+#pragma GCC unroll 1
         for (int64_t j = 0; j < width; ++j) {
             scale[j] = f.rstd[first + j] * (f.gamma ? f.gamma[first + j] : T(1));
             shift[j] = f.beta ? f.beta[first + j] : T(0);
@@ -110,6 +114,7 @@ struct ForwardStrip {
             const int64_t at = b * n.channels + first;
             const T* __restrict x = f.x + at, * __restrict mean = f.mean + first;
             T* __restrict y = f.y + at;
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) y[j] = (x[j] - mean[j]) * scale[j] + shift[j];
         }
     }
@@ -162,6 +167,7 @@ struct BackwardRows {
                 const int64_t at = (b * n.channels + c) * n.inner;
                 const T* __restrict dy = q.dy + at, * __restrict x = q.x + at;
                 T* __restrict dx = q.dx + at;
+#pragma GCC unroll 1
                 for (int64_t i = 0; i < n.inner; ++i)
                     dx[i] = dy[i] * s.a + ((x[i] - mean) * s.b + s.c);
             }
@@ -175,16 +181,19 @@ struct BackwardStrip {
                                 int64_t width) {
         const Backward<T> q = *backward;
         double sum[strip], product[strip];
+#pragma GCC unroll 1
         for (int64_t j = 0; j < width; ++j) sum[j] = product[j] = 0;
         const T* mean = q.mean + first;
         for (int64_t b = 0; b < n.batch; ++b) {
             const T *dy = q.dy + b * n.channels + first, *x = q.x + b * n.channels + first;
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) {
                 sum[j] += dy[j];
                 product[j] += static_cast<double>(dy[j]) * (x[j] - mean[j]);
             }
         }
         T a[strip], m[strip], c[strip];
+#pragma GCC unroll 1
         for (int64_t j = 0; j < width; ++j) {
             const Slope<T> s(q, first + j, sum[j], product[j], static_cast<double>(n.batch));
             a[j] = s.a, m[j] = s.b, c[j] = s.c;
@@ -194,6 +203,7 @@ struct BackwardStrip {
             const int64_t at = b * n.channels + first;
             const T* __restrict dy = q.dy + at, * __restrict x = q.x + at;
             T* __restrict dx = q.dx + at;
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j)
                 dx[j] = dy[j] * a[j] + ((x[j] - mean[j]) * m[j] + c[j]);
         }

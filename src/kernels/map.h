@@ -17,6 +17,12 @@ using MapLoop = void (*)(const void* f, char* const* p, const int64_t* strides, 
 
 namespace detail {
 
+/// A functor that says so of a type, `template <class T> static constexpr bool by_element`, is not
+/// vectorised for it: one loop serves every layout.
+template <class F, class T>
+concept ByElement = F::template by_element<T>;
+
+/// The rest of a vectorised loop stays a loop (unroll 1): GCC would write out each element of it.
 template <class F, class Out, class... In>
 struct MapBody {
     static constexpr int kInputs = sizeof...(In);
@@ -29,6 +35,7 @@ struct MapBody {
         auto in = std::make_tuple(reinterpret_cast<const In*>(p[I + 1])...);
         // the others may have no first element
         auto first = std::make_tuple((Repeat >> I & 1) ? *std::get<I>(in) : In{}...);
+#pragma GCC unroll 1
         for (int64_t i = 0; i < n; ++i)
             out[i] = f(((Repeat >> I & 1) ? std::get<I>(first) : std::get<I>(in)[i])...);
     }
@@ -38,6 +45,7 @@ struct MapBody {
                                     std::index_sequence<I...>) {
         char* out = p[0];
         const char* in[] = {p[I + 1]...};
+#pragma GCC unroll 1
         for (int64_t i = 0; i < n; ++i) {
             *reinterpret_cast<Out*>(out) = f(*reinterpret_cast<const In*>(in[I])...);
             out += s[0];
@@ -48,6 +56,7 @@ struct MapBody {
     WEFT_INLINE static void run(const void* f_, char* const* p, const int64_t* s, int64_t n) {
         const F f = *static_cast<const F*>(f_);
         constexpr auto all = std::index_sequence_for<In...>{};
+        if constexpr (ByElement<F, Out>) return strided(f, p, s, n, all);
         constexpr int64_t sizes[] = {sizeof(In)..., 0};
         unsigned repeat = 0;
         bool is_dense = s[0] == sizeof(Out) || n == 1;

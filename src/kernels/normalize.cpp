@@ -56,6 +56,7 @@ WEFT_INLINE double exp_sum(const T* x, int64_t n, T shift) {
     Total<T> total;
     for (int64_t first = 0; first < n; first += block) {
         const int64_t count = std::min(block, n - first);
+#pragma GCC unroll 1
         for (int64_t i = 0; i < count; ++i) buffer[i] = math::exp(x[first + i] - shift);
         row_sum<T, Bytes>(buffer, count, &total);
     }
@@ -88,6 +89,7 @@ struct SoftmaxRows {
                     } else {
                         T* to = y + r * n;
 #pragma GCC ivdep
+#pragma GCC unroll 1
                         for (int64_t i = 0; i < n; ++i) to[i] = (x[i] - shift) - log_sum;
                     }
                 }
@@ -95,10 +97,12 @@ struct SoftmaxRows {
         }
         WEFT_INLINE static void one(const T* x, T* y, int64_t n, T shift) {
 #pragma GCC ivdep
+#pragma GCC unroll 1
             for (int64_t i = 0; i < n; ++i) y[i] = math::exp(x[i] - shift);
             Total<T> total;
             row_sum<T, Bytes>(y, n, &total);
             const T scale = static_cast<T>(1 / total.get());
+#pragma GCC unroll 1
             for (int64_t i = 0; i < n; ++i) y[i] *= scale;
         }
     };
@@ -111,6 +115,7 @@ struct SoftmaxStrip {
         double total[strip];
         for (int64_t j = 0; j < width; ++j) shift[j] = -std::numeric_limits<T>::infinity();
         for (int64_t i = 0; i < n; ++i)
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) {
                 const T v = x[i * stride + j];
                 const T larger = shift[j] >= v ? shift[j] : v;
@@ -119,25 +124,31 @@ struct SoftmaxStrip {
         for (int64_t j = 0; j < width; ++j) shift[j] = shift_of<T, kind>(shift[j]);
         for (int64_t j = 0; j < width; ++j) total[j] = 0;
         for (int64_t first = 0; first < n; first += rows_per_block) {
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) acc[j] = 0;
             const int64_t end = std::min(n, first + rows_per_block);
             for (int64_t i = first; i < end; ++i)
 #pragma GCC ivdep
+#pragma GCC unroll 1
                 for (int64_t j = 0; j < width; ++j) {
                     const T e = math::exp(x[i * stride + j] - shift[j]);
                     if constexpr (kind == Kind::Softmax) y[i * stride + j] = e;
                     acc[j] += e;
                 }
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) total[j] += acc[j];
         }
+#pragma GCC unroll 1
         for (int64_t j = 0; j < width; ++j)
             acc[j] = static_cast<T>(kind == Kind::Softmax ? 1 / total[j] : math::log(total[j]));
         if constexpr (kind == Kind::LogSumExp) {
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) y[j] = shift[j] + acc[j];
             return;
         }
         for (int64_t i = 0; i < n; ++i)
 #pragma GCC ivdep
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) {
                 const int64_t at = i * stride + j;
                 y[at] = kind == Kind::Softmax ? y[at] * acc[j] : (x[at] - shift[j]) - acc[j];
@@ -179,6 +190,7 @@ struct BackwardRows {
                     &total);
                 const T sum = static_cast<T>(total.get());
 #pragma GCC ivdep
+#pragma GCC unroll 1
                 for (int64_t i = 0; i < n; ++i)
                     dx[i] = log ? dy[i] - math::exp(y[i]) * sum : y[i] * (dy[i] - sum);
             }
@@ -194,16 +206,20 @@ struct BackwardStrip {
         double total[strip];
         for (int64_t j = 0; j < width; ++j) total[j] = 0;
         for (int64_t first = 0; first < n; first += rows_per_block) {
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) acc[j] = 0;
             const int64_t end = std::min(n, first + rows_per_block);
             for (int64_t i = first; i < end; ++i)
+#pragma GCC unroll 1
                 for (int64_t j = 0; j < width; ++j)
                     acc[j] += log ? dy[i * stride + j] : y[i * stride + j] * dy[i * stride + j];
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) total[j] += acc[j];
         }
         for (int64_t j = 0; j < width; ++j) acc[j] = static_cast<T>(total[j]);
         for (int64_t i = 0; i < n; ++i)
 #pragma GCC ivdep
+#pragma GCC unroll 1
             for (int64_t j = 0; j < width; ++j) {
                 const int64_t at = i * stride + j;
                 dx[at] = log ? dy[at] - math::exp(y[at]) * acc[j] : y[at] * (dy[at] - acc[j]);
@@ -258,14 +274,18 @@ struct LayerNormRows {
                                       T mean, T rstd) {
             if (gamma && beta) {
 #pragma GCC ivdep
+#pragma GCC unroll 1
                 for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd * gamma[i] + beta[i];
                 return;
             }
 #pragma GCC ivdep
+#pragma GCC unroll 1
             for (int64_t i = 0; i < n; ++i) y[i] = (x[i] - mean) * rstd;
             if (gamma)
+#pragma GCC unroll 1
                 for (int64_t i = 0; i < n; ++i) y[i] *= gamma[i];
             if (beta)
+#pragma GCC unroll 1
                 for (int64_t i = 0; i < n; ++i) y[i] += beta[i];
         }
     };
@@ -317,10 +337,12 @@ struct LayerNormBackward {
             const T slope = static_cast<T>(totals[1].get() / static_cast<double>(n));
             if (gamma) {
 #pragma GCC ivdep
+#pragma GCC unroll 1
                 for (int64_t i = 0; i < n; ++i)
                     dx[i] = rstd * (dy[i] * gamma[i] - offset - (x[i] - mean) * rstd * slope);
             } else {
 #pragma GCC ivdep
+#pragma GCC unroll 1
                 for (int64_t i = 0; i < n; ++i)
                     dx[i] = rstd * (dy[i] - offset - (x[i] - mean) * rstd * slope);
             }

@@ -50,6 +50,8 @@ struct ComplexSinc {
 /// Relative to the larger real part.
 struct ComplexLogaddexp {
     template <class T>
+    static constexpr bool by_element = true;
+    template <class T>
     T operator()(T a, T b) const {
         if (a.real() < b.real()) std::swap(a, b);
         if (std::isinf(a.real()) && a.real() == b.real() && a.real() < 0) return a;
