@@ -10,8 +10,8 @@ namespace weft {
     X(place) X(part) X(strided) X(join) X(copy_ops) X(matmul) X(recurrent) X(sequence) \
     X(rearrange) X(index) X(gather) X(mask) X(embedding) X(create) X(random) X(random_fill) \
     X(bernoulli) X(reduce) X(extrema) X(moments) X(softmax) X(norm) X(attention) X(distance) \
-    X(cumulative) X(sort) X(loss) X(binary_loss) X(cross_entropy) X(complex) X(transcendental) \
-    X(bits) X(conv) X(pad) X(pool) X(batch_norm) X(resample) X(grid_sample) X(scan) X(scatter_reduce) \
+    X(cumulative) X(sort) X(loss) X(ctc) X(margin) X(binary_loss) X(cross_entropy) X(complex) \
+    X(transcendental) X(bits) X(conv) X(pad) X(pool) X(batch_norm) X(resample) X(grid_sample) X(scan) X(scatter_reduce) \
     X(poisson) X(special) X(gamma_draw) X(sparse_product) X(tie) X(fft) \
     X(linear_system) X(lu) X(ldl) X(triangular) X(cholesky) X(orthogonal) X(spectral) X(least_squares)
 // clang-format on

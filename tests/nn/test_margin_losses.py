@@ -30,6 +30,7 @@ CASES: list[tuple[str, dict[str, Any], tuple[Any, ...]]] = [
     ("MultiLabelMarginLoss", {}, (X, NAMED)),
     ("MultiLabelSoftMarginLoss", {}, (X, MANY)),
     ("MultiMarginLoss", {"p": 2}, (X, CLASS)),
+    ("MultiMarginLoss", {"margin": -0.2}, (X, CLASS)),
     ("TripletMarginLoss", {"swap": True, "p": 1.0}, (X, Y, Z)),
     ("TripletMarginWithDistanceLoss", {"margin": 0.5}, (X, Y, Z)),
     ("PoissonNLLLoss", {"full": True}, (X, CLASS[:, None] * np.ones((4, 5)))),
@@ -106,11 +107,77 @@ def test_ctc_through_log_softmax(torch: Any, flat: bool) -> None:
         same(a, b)
 
 
+@pytest.mark.parametrize("seed", range(40))
+def test_ctc_is_pytorchs(torch: Any, seed: int) -> None:
+    """Any lengths, blanks, repeated symbols and reductions, possible or not."""
+    rng = np.random.default_rng(seed)
+    time, batch, classes = rng.integers(1, 14), rng.integers(1, 4), rng.integers(2, 6)
+    blank, dtype = int(rng.integers(classes)), ["float32", "float64"][seed % 2]
+    counts, frames = rng.integers(0, 6, batch), rng.integers(0, time + 1, batch)
+    rows = rng.integers(0, classes - 1, (batch, 7))
+    rows += rows >= blank
+    rows = np.concatenate([r[:n] for r, n in zip(rows, counts)]) if seed % 3 else rows
+    logits = rng.standard_normal((time, batch, classes))
+    options = {"blank": blank, "reduction": ["none", "mean", "sum"][seed % 5 % 3]}
+    options["zero_infinity"] = bool(seed % 4 // 2)
+
+    def run(lib: Any) -> Any:
+        x = lib.tensor(logits.tolist(), dtype=getattr(lib, dtype), requires_grad=True)
+        probs = x.log_softmax(2).transpose(0, 1).contiguous().transpose(0, 1)  # strided
+        lengths = frames.tolist(), counts.tolist()
+        if seed % 7 > 3:
+            lengths = tuple(map(lib.tensor, lengths))
+        target = lib.tensor(rows.tolist(), dtype=lib.int64)
+        loss = lib.nn.functional.ctc_loss(probs, target, *lengths, **options)
+        loss.sum().backward()
+        return loss.detach(), x.grad
+
+    tolerance = 1e-5 if dtype == "float32" else 1e-9
+    for a, b in zip(run(weft), run(torch)):
+        assert a.shape == b.shape
+        np.testing.assert_allclose(a.tolist(), b.tolist(), tolerance, tolerance)
+
+
+def test_ctc_has_one_derivative(torch: Any) -> None:
+    for lib in (weft, torch):
+        x = lib.zeros(3, 1, 4).log_softmax(2).requires_grad_()
+        loss = lib.nn.functional.ctc_loss(x, lib.tensor([[1]]), [3], [1])
+        (slope,) = lib.autograd.grad(loss, x, create_graph=True)
+        assert slope.requires_grad
+        with pytest.raises(RuntimeError, match="derivative for aten::_ctc_loss_backward is not"):
+            slope.sum().backward()
+
+
+def test_a_class_that_ctc_cannot_emit_has_no_gradient() -> None:
+    # PyTorch's is NaN: exp(-inf - -inf)
+    probs = weft.tensor([[[0.5, 0.5, 0.0]]] * 3).log().requires_grad_()
+    weft.nn.functional.ctc_loss(probs, weft.tensor([[1]]), [3], [1]).backward()
+    assert probs.grad[:, :, 2].tolist() == [[0.0]] * 3
+    assert bool(probs.grad.isfinite().all())
+
+
 def test_ctc_of_the_impossible() -> None:
     probs = weft.zeros(2, 1, 3).log_softmax(2)
     args = weft.tensor([[1, 1, 1]]), [2], [3]
     assert weft.nn.functional.ctc_loss(probs, *args).item() == float("inf")
     assert weft.nn.functional.ctc_loss(probs, *args, zero_infinity=True).item() == 0
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("width", [1, 17, 300])
+def test_multi_margin_of_wide_rows(torch: Any, p: int, width: int) -> None:
+    scores = RNG.standard_normal((6, width))
+    scores[0, 0] = np.nan  # counts as 0, unless it is the target's
+    labels = [width - 1, 0, width // 2, 0, width - 1, width // 3]
+    weights = np.abs(RNG.standard_normal(width)) + 0.1
+    found = []
+    for lib in (weft, torch):
+        x = lib.tensor(scores.tolist(), dtype=lib.float64)
+        loss = lib.nn.functional.multi_margin_loss(
+            x, lib.tensor(labels), p, 0.7, lib.tensor(weights, dtype=lib.float64), reduction="none"
+        )
+        found.append(loss.tolist())
+    np.testing.assert_allclose(*found, 1e-12)
 
 
 @pytest.mark.parametrize("mode", ["sum", "mean", "max"])

@@ -278,16 +278,9 @@ def multi_margin_loss(
     rows, labels = _rows("multi_margin_loss", input, target, False)
     if weight is not None and weight.dim() != 1:
         raise ValueError("weight must be one-dimensional")
-    if bool(((labels < 0) | (labels >= rows.shape[1])).any()):
-        raise RuntimeError("[multi_margin_loss] expected class numbers, got a target out of range")
-    own = rows.gather(1, labels.unsqueeze(1))
-    loss = (margin - own + rows).clamp_min(0)
-    if p == 2:
-        loss = loss * loss
+    loss = _C.ops._multi_margin_loss(rows, labels, p, margin)
     if weight is not None:
-        loss = loss * weight[labels].unsqueeze(1)
-    other = weft.arange(rows.shape[1], device=rows.device) != labels.unsqueeze(1)
-    loss = weft.where(other, loss, 0).sum(1) / rows.shape[1]
+        loss = loss * weight[labels]
     loss = reduced(loss if target.dim() else loss.reshape(()), reduction)
     return _C._rename_node(loss, "MultiMarginLossBackward0")
 

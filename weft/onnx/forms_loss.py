@@ -100,6 +100,16 @@ def _bce_logits(
     return reduced(g, loss if weight is None else loss * weight, reduction)
 
 
+@form("_multi_margin_loss")
+def _multi_margin(g: Builder, input: Value, target: Value, p: Any, margin: Any) -> Value:
+    p, margin = needs(p, "p"), needs(margin, "margin")
+    own = g.op("GatherElements", input, g.unsqueeze(target, [1]), axis=1)
+    hinge = g.op("Max", input - own + margin, 0)
+    total = g.reduce("ReduceSum", hinge * hinge if p == 2 else hinge, [1], False)
+    # the target's own, which does not count
+    return (total - max(margin, 0.0) ** p) / g.scalar(g.size(input, 1), input.dtype)
+
+
 def _nll(
     g: Builder, logs: Value, target: Value, weight: Any, reduction: str, ignore_index: Any
 ) -> Value:
