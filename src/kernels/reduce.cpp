@@ -117,6 +117,66 @@ struct SquaresOp {
     }
 };
 
+/// Two columns, as the parts of complex numbers are: every other lane is of one column.
+template <class T>
+struct PairTotal {
+    Total<T> at[2];
+    void join(const PairTotal& other) {
+        for (int j = 0; j < 2; ++j) at[j].join(other.at[j]);
+    }
+};
+template <class T>
+struct RowPairs {
+    template <int Bytes>
+    WEFT_INLINE static void add(const typename vec::Simd<T, Bytes>::Vector& v,
+                                PairTotal<T>* total) {
+        if constexpr (vec::Simd<T, Bytes>::lanes == 2) {
+            for (int j = 0; j < 2; ++j) total->at[j].add(v[j]);
+        } else {
+            typename vec::Simd<T, Bytes / 2>::Vector lower, upper;
+            vec::halves<T, Bytes>(v, lower, upper);
+            lower += upper;
+            add<Bytes / 2>(lower, total);
+        }
+    }
+    /// n elements: n / 2 of each column. Blocks as Note [Accuracy of sums] has them.
+    template <int Bytes>
+    struct Body {
+        WEFT_INLINE static void run(const T* x, int64_t n, PairTotal<T>* total) {
+            using V = typename vec::Simd<T, Bytes>::Vector;
+            constexpr int lanes = vec::Simd<T, Bytes>::lanes, unroll = 4;
+            int64_t i = 0;
+            while (i + unroll * lanes <= n) {
+                V acc[unroll] = {};
+                for (int round = 0; round < 16 && i + unroll * lanes <= n; ++round)
+#pragma GCC unroll 4
+                    for (int u = 0; u < unroll; ++u, i += lanes)
+                        acc[u] += vec::load<T, Bytes>(x + i);
+                const V sum = (acc[0] + acc[1]) + (acc[2] + acc[3]);
+                add<Bytes>(sum, total);
+            }
+            T rest[2] = {};
+#pragma GCC unroll 1
+            for (; i < n; i += 2)
+                for (int j = 0; j < 2; ++j) rest[j] += x[i + j];
+            for (int j = 0; j < 2; ++j) total->at[j].add(rest[j]);
+        }
+    };
+};
+/// y[o, j] = the sum of x[o, :, j], over `divisor`, of two columns.
+template <class T>
+void sum_pairs(const T* x, T* y, Axis axis, double divisor) {
+    over_rows<PairTotal<T>>(
+        {axis.outer, 2 * axis.n, 1},
+        [x](int64_t at, int64_t n, PairTotal<T>* part) {
+            vec::per_width<RowPairs<T>::template Body>(x + at, n, part);
+        },
+        [y, divisor](int64_t first, int64_t count, const PairTotal<T>* parts) {
+            for (int64_t i = 0; i < 2 * count; ++i)
+                y[2 * first + i] = static_cast<T>(parts[i / 2].at[i % 2].get() / divisor);
+        });
+}
+
 /// For a Part that is one value of the result.
 template <class Op, class T, class Out>
 void reduce_values(const T* x, Out* y, Axis axis) {
@@ -131,6 +191,8 @@ void reduce_values(const T* x, Out* y, Axis axis) {
 template <class T>
 void sum(const T* x, SumOf<T>* y, Axis axis) {
     using Part = typename SumOp<T>::Part;
+    if constexpr (is_real<T>)
+        if (axis.inner == 2) return sum_pairs(x, y, axis, 1);
     reduce_with<SumOp<T>>(x, axis, [y](int64_t first, int64_t count, const Part* parts) {
         for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<SumOf<T>>(parts[i].get());
     });
@@ -156,6 +218,7 @@ template <class T>
 void mean(const T* x, T* y, Axis axis) {
     using Part = typename SumOp<T>::Part;
     const double n = static_cast<double>(axis.n);
+    if (axis.inner == 2) return sum_pairs(x, y, axis, n);
     reduce_with<SumOp<T>>(x, axis, [y, n](int64_t first, int64_t count, const Part* parts) {
         for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<T>(parts[i].get() / n);
     });

@@ -32,11 +32,15 @@ struct AddScaled {
 };
 struct Div {
     template <class T>
+    static constexpr bool by_element = kernels::is_complex_v<T>;
+    template <class T>
     WEFT_INLINE T operator()(T a, T b) const {
         return kernels::over(a, b);
     }
 };
 struct InverseTimes {
+    template <class T>
+    static constexpr bool by_element = kernels::is_complex_v<T>;
     template <class T>
     WEFT_INLINE T operator()(T a, T b) const {
         return kernels::times(kernels::over(T(1), a), b);
@@ -57,6 +61,8 @@ struct ScaledMul {
     }
 };
 struct ScaledDiv {
+    template <class T>
+    static constexpr bool by_element = kernels::is_complex_v<T>;
     double scale;
     template <class T>
     WEFT_INLINE T operator()(T a, T b) const {
@@ -72,9 +78,30 @@ WEFT_INLINE int64_t quotient(int64_t a, int64_t b) {
 WEFT_INLINE int64_t rest(int64_t a, int64_t b) { return b == -1 ? 0 : a % b; }
 WEFT_INLINE bool rounds_up(int64_t r, int64_t b) { return r != 0 && (r < 0) != (b < 0); }
 
-/// Not one_loop: its blocks compute what the last one lacks too, and 0 / 0 traps.
-struct IntegerTruncDivide {
-    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const { return quotient(a, b); }
+/// Integers up to 2^51 are divided as doubles, of which a vector has several: a quotient that is no
+/// whole number is at least 2^-51 away from one, which is more than the rounding of it. (b is 0 where
+/// the last block of a loop lacks elements.)
+struct SmallIntegers {
+    static constexpr int one_loop = 16;
+    static constexpr int64_t kMost = int64_t{1} << 51;
+    WEFT_INLINE bool inside(int64_t a, int64_t b) const {
+        return (static_cast<uint64_t>(a + kMost) | static_cast<uint64_t>(b + kMost)) <
+               static_cast<uint64_t>(2 * kMost);
+    }
+    WEFT_INLINE static double ratio(int64_t a, int64_t b) {
+        return static_cast<double>(a) / static_cast<double>(b);
+    }
+    WEFT_INLINE static int64_t truncated(int64_t a, int64_t b) {
+        return static_cast<int64_t>(ratio(a, b));
+    }
+    WEFT_INLINE static int64_t floored(int64_t a, int64_t b) {
+        const int64_t q = truncated(a, b), r = a - q * b;
+        return q - ((r != 0) & ((r ^ b) < 0));
+    }
+};
+struct IntegerTruncDivide : SmallIntegers {
+    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const { return truncated(a, b); }
+    WEFT_INLINE int64_t slow(int64_t a, int64_t b) const { return quotient(a, b); }
 };
 struct TruncDivide {
     static constexpr int one_loop = 64;
@@ -83,17 +110,20 @@ struct TruncDivide {
         return math::trunc(a / b);
     }
 };
-struct IntegerFmod {
-    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const { return rest(a, b); }
+struct IntegerFmod : SmallIntegers {
+    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const { return a - truncated(a, b) * b; }
+    WEFT_INLINE int64_t slow(int64_t a, int64_t b) const { return rest(a, b); }
 };
-struct IntegerRemainder {
-    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const {
+struct IntegerRemainder : SmallIntegers {
+    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const { return a - floored(a, b) * b; }
+    WEFT_INLINE int64_t slow(int64_t a, int64_t b) const {
         int64_t r = rest(a, b);
         return rounds_up(r, b) ? r + b : r;
     }
 };
-struct IntegerFloorDivide {
-    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const {
+struct IntegerFloorDivide : SmallIntegers {
+    WEFT_INLINE int64_t operator()(int64_t a, int64_t b) const { return floored(a, b); }
+    WEFT_INLINE int64_t slow(int64_t a, int64_t b) const {
         return quotient(a, b) - rounds_up(rest(a, b), b);
     }
 };

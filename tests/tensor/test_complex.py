@@ -74,6 +74,21 @@ def test_gradcheck() -> None:
         weft.autograd.gradcheck(lambda z: z * z.detach(), (z,))
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+@pytest.mark.parametrize("shape", [(1, 1), (3, 5), (2, 40), (1, 3001), (1, 300_001), (4, 0)])
+def test_sums_of_rows(shape: tuple[int, int], dtype: str) -> None:
+    rng = np.random.default_rng(5)
+    z = (rng.standard_normal(shape) + 1j * rng.standard_normal(shape) + 3).astype(dtype)
+    x = weft.tensor(z)
+    near = {"rtol": 2e-6 if dtype == "complex64" else 1e-13}
+    np.testing.assert_allclose(x.sum(1).numpy(), z.astype("complex128").sum(1), **near)
+    if z.size:
+        np.testing.assert_allclose(x.mean(1).numpy(), z.astype("complex128").mean(1), **near)
+        np.testing.assert_allclose(x.sum().numpy(), z.astype("complex128").sum(), **near)
+    pairs = weft.view_as_real(x)
+    assert pairs.sum(1).tolist() == weft.view_as_real(x.sum(1)).tolist()
+
+
 def test_parts_share_memory() -> None:
     z = weft.tensor([1 + 2j, 3 - 4j])
     z.real[0] = 10

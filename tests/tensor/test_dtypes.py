@@ -226,6 +226,25 @@ def test_blocks_give_the_values_of_the_whole(dtype: str) -> None:
     assert bool((odd + 1 == odd.contiguous() + 1).all())
 
 
+@pytest.mark.parametrize("n", [3, 16, 50])
+def test_division_of_integers_is_exact(n: int) -> None:
+    """Quotients as doubles give them (up to 2^51) beside those of the processor, in one block."""
+    edges = [1, 2, 3, 7, 2**31, 2**51 - 1, 2**51, 2**51 + 1, 2**53 + 1, 2**62, 2**63 - 1]
+    rng = np.random.default_rng(n)
+    a = [int(v) for v in rng.choice(edges, 40 * n) * rng.choice([-1, 1], 40 * n)]
+    b = [int(v) for v in rng.choice(edges, 40 * n) * rng.choice([-1, 1], 40 * n)]
+    a += [v * w + d for v, w in zip(a, b) if abs(v * w) < 2**62 for d in (-1, 0, 1)]
+    b += [w for v, w in zip(a[: len(b)], b) if abs(v * w) < 2**62 for _ in range(3)]
+    for at in range(0, len(a) - n, n):
+        x, y = weft.tensor(a[at : at + n]), weft.tensor(b[at : at + n])
+        pairs = list(zip(x.tolist(), y.tolist()))
+        assert (x // y).tolist() == [v // w for v, w in pairs]
+        assert (x % y).tolist() == [v % w for v, w in pairs]
+        cut = [abs(v) // abs(w) * (1 if (v < 0) == (w < 0) else -1) for v, w in pairs]
+        assert x.div(y, rounding_mode="trunc").tolist() == cut
+        assert x.fmod(y).tolist() == [v - q * w for (v, w), q in zip(pairs, cut)]
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_training_in_half(torch: Any, dtype: str) -> None:
     def train(lib: Any, optimizer: str) -> tuple[list[float], Any]:
