@@ -105,7 +105,8 @@ def _multi_margin(g: Builder, input: Value, target: Value, p: Any, margin: Any) 
     p, margin = needs(p, "p"), needs(margin, "margin")
     own = g.op("GatherElements", input, g.unsqueeze(target, [1]), axis=1)
     hinge = g.op("Max", input - own + margin, 0)
-    total = g.reduce("ReduceSum", hinge * hinge if p == 2 else hinge, [1], False)
+    hinge = hinge * hinge if p == 2 else hinge
+    total = g.op("ReduceSum", hinge, g.ints([1]), keepdims=0)
     # the target's own, which does not count
     return (total - max(margin, 0.0) ** p) / g.scalar(g.size(input, 1), input.dtype)
 
