@@ -1,7 +1,8 @@
 /// Rows are sorted as (key, index) pairs, where the key is an unsigned integer in the order of the
-/// numbers: short rows by comparison, long ones by radix (LSD, one byte per pass, passes in which
-/// all bytes agree left out; medians by MSD, following the one digit that holds them). Knuth, The
-/// Art of Computer Programming 3, 5.2.5.
+/// numbers: short rows by comparison, long ones and those whose keys lie close by radix (LSD over
+/// what a key is more than the least, one byte per pass, passes in which all bytes agree left out;
+/// medians by MSD, following the one digit that holds them). Knuth, The Art of Computer Programming
+/// 3, 5.2.5.
 #include "kernels/order.h"
 
 #include <algorithm>
@@ -59,6 +60,8 @@ using KeyOf = decltype(std::declval<Entry>().key());
 
 constexpr int64_t kShort = 64;
 constexpr int64_t kRadixFrom = 1024;
+/// Shorter rows are not worth a pass each over so many entries.
+constexpr int64_t kPass = 48;
 
 /// Room for one row at a time, on the stack if it is short.
 template <class Entry>
@@ -79,8 +82,15 @@ public:
         }
     }
     void sort() {
-        if (n_ < kRadixFrom) std::sort(begin(), end());
-        else radix_sort();
+        if (n_ <= kShort) return std::sort(begin(), end());
+        KeyOf<Entry> least = begin()->key(), most = least;
+        for (const Entry* e = begin(); e != end(); ++e) {
+            least = std::min(least, e->key());
+            most = std::max(most, e->key());
+        }
+        const int digits = (std::bit_width(static_cast<KeyOf<Entry>>(most - least)) + 7) / 8;
+        if (n_ < kRadixFrom && digits * kPass > n_) std::sort(begin(), end());
+        else radix_sort(least, digits);
     }
     /// The entry that sorting would put at k. Leaves the row in disorder.
     Entry select(int64_t k) {
@@ -105,18 +115,23 @@ public:
     }
 
 private:
-    void radix_sort() {
-        constexpr int kDigits = sizeof(KeyOf<Entry>);
-        int64_t counts[kDigits][256] = {};
+    void radix_sort(KeyOf<Entry> least, int digits) {
+        int64_t counts[sizeof(KeyOf<Entry>)][256];
+        std::memset(counts, 0, sizeof(counts[0]) * static_cast<size_t>(digits));
         Entry *from = begin(), *to = end();
-        for (int64_t i = 0; i < n_; ++i)
-            for (int d = 0; d < kDigits; ++d) counts[d][from[i].key() >> (8 * d) & 255]++;
-        for (int d = 0; d < kDigits; ++d) {
-            if (counts[d][from[0].key() >> (8 * d) & 255] == n_) continue;
+        const auto count = [&](auto all) {
+            for (int64_t i = 0; i < n_; ++i)
+                for (int d = 0; d < all; ++d) counts[d][(from[i].key() - least) >> (8 * d) & 255]++;
+        };
+        constexpr int kDigits = sizeof(KeyOf<Entry>);
+        if (digits == kDigits) count(std::integral_constant<int, kDigits>());
+        else count(digits);
+        for (int d = 0; d < digits; ++d) {
+            if (counts[d][(from[0].key() - least) >> (8 * d) & 255] == n_) continue;
             int64_t start = 0;
             for (int64_t& count : counts[d]) start += std::exchange(count, start);
             for (int64_t i = 0; i < n_; ++i)
-                to[counts[d][from[i].key() >> (8 * d) & 255]++] = from[i];
+                to[counts[d][(from[i].key() - least) >> (8 * d) & 255]++] = from[i];
             std::swap(from, to);
         }
         if (from != begin()) std::copy(from, from + n_, begin());

@@ -2,6 +2,7 @@
 ///
 /// Gradients follow PyTorch's convention: the gradient of a real loss by z = x + iy is
 /// dL/dx + i dL/dy, so rules multiply by the conjugate of a holomorphic function's derivative.
+#include <bit>
 #include <cmath>
 #include <numbers>
 
@@ -72,13 +73,25 @@ void complex_kernel(Call& c) {
 
 struct Conjugate {
     template <class T>
+    static constexpr bool by_element = true;
+    template <class T>
     WEFT_INLINE T operator()(T x) const {
         return T(x.real(), -x.imag());
     }
 };
+/// The same of a complex64 as one integer, for which there are vectors.
+struct FlipSign {
+    WEFT_INLINE uint64_t operator()(uint64_t x) const { return x ^ uint64_t{1} << 63; }
+};
 void conj_kernel(Call& c) {
-    if (!is_complex(c.in[0].dtype())) return copy_into(c.out(0), c.in[0]);
-    map_kernel<Conjugate, ComplexTypes, Result::Same, 1>(c);
+    const DType dtype = c.in[0].dtype();
+    if (!is_complex(dtype)) return copy_into(c.out(0), c.in[0]);
+    constexpr bool imaginary_is_high = std::endian::native == std::endian::little;
+    if (!imaginary_is_high || compute_dtype<Result::Same>(c) != DType::Complex64)
+        return map_kernel<Conjugate, ComplexTypes, Result::Same, 1>(c);
+    const FlipSign f;
+    run_map_as(DType::Complex64, kernels::map_loop<FlipSign, uint64_t, uint64_t>(), &f, c,
+               {1, sizeof(f)});
 }
 
 /// x / |x|, and 0 at 0.

@@ -89,6 +89,18 @@ def test_sums_of_rows(shape: tuple[int, int], dtype: str) -> None:
     assert pairs.sum(1).tolist() == weft.view_as_real(x.sum(1)).tolist()
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_conjugates_of_any_layout(dtype: str) -> None:
+    rng = np.random.default_rng(6)
+    z = (rng.standard_normal((9, 21)) + 1j * rng.standard_normal((9, 21))).astype(dtype)
+    z[0, :3] = [complex(0.0, 0.0), complex(np.inf, -np.inf), complex(1, -0.0)]
+    x = weft.tensor(z)
+    for mine, theirs in ((x, z), (x.T, z.T), (x[:, ::2], z[:, ::2]), (x[:1].expand(3, 21), z[:1])):
+        wanted = np.broadcast_to(theirs.conj(), tuple(mine.shape))
+        assert mine.conj().numpy().tobytes() == np.ascontiguousarray(wanted).tobytes()
+    assert x.clone().conj_physical_().numpy().tobytes() == z.conj().tobytes()
+
+
 def test_parts_share_memory() -> None:
     z = weft.tensor([1 + 2j, 3 - 4j])
     z.real[0] = 10
