@@ -96,10 +96,19 @@ void conj_kernel(Call& c) {
 
 /// x / |x|, and 0 at 0.
 struct Sgn {
+    static constexpr int one_loop = 16;
     template <class T>
     WEFT_INLINE T operator()(T x) const {
-        auto size = std::abs(x);
-        return size == 0 ? T(0) : T(x.real() / size, x.imag() / size);
+        if constexpr (sizeof(T) == 8) {
+            // squares of floats neither overflow nor vanish in double, and there are vectors of these
+            const double re = x.real(), im = x.imag(), square = re * re + im * im;
+            const double inverse = 1 / std::sqrt(square);
+            return {static_cast<float>(square == 0 ? 0.0 : re * inverse),
+                    static_cast<float>(square == 0 ? 0.0 : im * inverse)};
+        } else {
+            const auto size = std::abs(x);
+            return size == 0 ? T(0) : T(x.real() / size, x.imag() / size);
+        }
     }
 };
 void sgn_kernel(Call& c) {

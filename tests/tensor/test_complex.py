@@ -101,6 +101,18 @@ def test_conjugates_of_any_layout(dtype: str) -> None:
     assert x.clone().conj_physical_().numpy().tobytes() == z.conj().tobytes()
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_directions_of_any_length(dtype: str) -> None:
+    lengths = [1e-42, 1e-30, 1.0, 1e20, 3e38]  # PyTorch's is 0 where |z| of a float is infinite
+    z = np.array([r * complex(3, -4) / 5 for r in lengths] * 5, dtype=dtype)
+    near = {"rtol": 1e-3 if dtype == "complex64" else 1e-14}  # 1e-42 has three digits
+    np.testing.assert_allclose(weft.tensor(z).sgn().numpy(), np.full(25, 0.6 - 0.8j), **near)
+    assert weft.tensor(z * 0).sgn().tolist() == [0j] * 25
+    inf = weft.tensor(np.array([complex(np.inf, 2), complex(1, -np.inf)], dtype=dtype)).sgn()
+    assert inf.real.isnan().tolist() == [True, False]
+    assert inf.imag.isnan().tolist() == [False, True]
+
+
 def test_parts_share_memory() -> None:
     z = weft.tensor([1 + 2j, 3 - 4j])
     z.real[0] = 10
