@@ -177,6 +177,49 @@ void sum_pairs(const T* x, T* y, Axis axis, double divisor) {
         });
 }
 
+/// Few wide rows, whose sum needs no Part: y[j] = the sum of x[i, j], over `divisor`.
+template <class T>
+struct FewRows {
+    WEFT_INLINE static void run(const T* x, T* y, int64_t n, int64_t stride, int64_t width,
+                                double divisor) {
+        T acc[strip];
+#pragma GCC unroll 1
+        for (int64_t j = 0; j < width; ++j) acc[j] = T(0) + x[j];
+        for (int64_t i = 1; i < n; ++i) {
+            x += stride;
+#pragma GCC unroll 1
+            for (int64_t j = 0; j < width; ++j) acc[j] += x[j];
+        }
+        if (divisor == 1) {
+#pragma GCC unroll 1
+            for (int64_t j = 0; j < width; ++j) y[j] = acc[j];
+        } else {
+#pragma GCC unroll 1
+            for (int64_t j = 0; j < width; ++j) y[j] = static_cast<T>(acc[j] / divisor);
+        }
+    }
+};
+/// y = the sum of x along the axis, over `divisor`, where it is of a kind that needs less than others;
+/// false: it is none.
+template <class T>
+bool sum_special(const T* x, T* y, Axis axis, double divisor) {
+    if (axis.inner == 2) {
+        sum_pairs(x, y, axis, divisor);
+        return true;
+    }
+    if (axis.n < 1 || axis.n > rows_per_block || axis.inner < narrow) return false;
+    const int64_t strips = divide_up(axis.inner, strip);
+    const int64_t grain = std::max<int64_t>(1, piece / (strip * (axis.n + 1)));
+    parallel_for(axis.outer * strips, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+            const int64_t o = i / strips, column = i % strips * strip;
+            per_isa<FewRows<T>>(x + o * axis.n * axis.inner + column, y + o * axis.inner + column,
+                                axis.n, axis.inner, std::min(strip, axis.inner - column), divisor);
+        }
+    });
+    return true;
+}
+
 /// For a Part that is one value of the result.
 template <class Op, class T, class Out>
 void reduce_values(const T* x, Out* y, Axis axis) {
@@ -192,7 +235,7 @@ template <class T>
 void sum(const T* x, SumOf<T>* y, Axis axis) {
     using Part = typename SumOp<T>::Part;
     if constexpr (is_real<T>)
-        if (axis.inner == 2) return sum_pairs(x, y, axis, 1);
+        if (sum_special(x, y, axis, 1)) return;
     reduce_with<SumOp<T>>(x, axis, [y](int64_t first, int64_t count, const Part* parts) {
         for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<SumOf<T>>(parts[i].get());
     });
@@ -218,7 +261,7 @@ template <class T>
 void mean(const T* x, T* y, Axis axis) {
     using Part = typename SumOp<T>::Part;
     const double n = static_cast<double>(axis.n);
-    if (axis.inner == 2) return sum_pairs(x, y, axis, n);
+    if (sum_special(x, y, axis, n)) return;
     reduce_with<SumOp<T>>(x, axis, [y, n](int64_t first, int64_t count, const Part* parts) {
         for (int64_t i = 0; i < count; ++i) y[first + i] = static_cast<T>(parts[i].get() / n);
     });
