@@ -26,7 +26,7 @@ BIN := $(VENV)/bin
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
 .PHONY: env build demo test libweft fuzz fuzz-compiled fuzz-autodiff fuzz-shapes fuzz-files fuzz-saved bench bench-calls bench-choice sanitize \
-  sanitize-libweft lint types array-api tidy format pythons packages ray docs package wheel check-all clean
+  sanitize-libweft compilers lint types array-api tidy format pythons packages ray docs package wheel check-all clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
@@ -113,8 +113,15 @@ bench-calls: build $(TORCH_DONE)
 bench-choice: build
 	$(BIN)/python bench/batching_choice.py
 
-# The sanitized extension lies beside a copy of the package, which goes before the source tree on
-# the path, also for the programs that tests start (PYTHONSAFEPATH: no working directory before it).
+# The extension of another build, in folder $(1), lies beside a copy of the package, which goes before the
+# source tree on the path, also for the programs that tests start (no working directory before it).
+define stage
+rm -rf $(1)/stage && mkdir -p $(1)/stage
+cp -r weft $(1)/stage/ && rm -f $(1)/stage/weft/*.so
+cp $(1)/_C*.so $(1)/stage/weft/
+endef
+STAGED = PYTHONPATH=$(CURDIR)/$(1)/stage PYTHONSAFEPATH=1
+
 # PYTHONMALLOC=malloc shows ASAN every Python object; leaks are CPython's own at exit; a null for
 # what no machine has is what malloc returns too; --capture=sys leaves file descriptor 2 to the
 # sanitizers, whose reports would die with a worker.
@@ -122,13 +129,10 @@ sanitize: $(ENV_DONE)
 	@test -f $(BUILD)/sanitize/build.ninja || cmake -S . -B $(BUILD)/sanitize -G Ninja -DWEFT_SANITIZE=ON \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	@ninja -C $(BUILD)/sanitize --quiet
-	rm -rf $(BUILD)/sanitize/stage && mkdir -p $(BUILD)/sanitize/stage
-	cp -r weft $(BUILD)/sanitize/stage/ && rm -f $(BUILD)/sanitize/stage/weft/*.so
-	cp $(BUILD)/sanitize/_C.*.so $(BUILD)/sanitize/stage/weft/
-	PYTHONPATH=$(CURDIR)/$(BUILD)/sanitize/stage PYTHONMALLOC=malloc \
+	$(call stage,$(BUILD)/sanitize)
+	$(call STAGED,$(BUILD)/sanitize) PYTHONMALLOC=malloc \
 	  LD_PRELOAD="$$($(CXX) -print-file-name=libasan.so):$$($(CXX) -print-file-name=libstdc++.so)" \
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
-	  PYTHONSAFEPATH=1 \
 	  $(BIN)/pytest --capture=sys $(PYTEST_ARGS)
 
 # libweft, once for each: several contexts in several threads, changed files, the examples; under ASAN
@@ -149,6 +153,27 @@ sanitize-libweft: build
 	  ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	  $(BIN)/pytest --capture=sys -q tests/native/test_libweft.py tests/native/test_arguments.py \
 	    tests/native/test_results.py
+
+# What shows that a compiler computes as it should: minutes.
+CORE_TESTS = tests/kernels tests/tensor tests/autograd tests/test_numerics.py
+CORE_PROGRAMS = tests/native/test_threads.py tests/native/test_files.py tests/native/test_deployed.py
+
+## compilers: the core by each compiler of CLANG, without warnings, and the tests of the core against it
+CLANG ?= clang++-16
+compilers: $(ENV_DONE)
+	@for clang in $(CLANG); do command -v $$clang > /dev/null || { \
+	  echo "$$clang is left out: it needs apt install $$(echo $$clang | tr -d +)"; continue; }; \
+	  $(MAKE) --no-print-directory compiler-$$clang || exit 1; \
+	done
+
+compiler-%:
+	@test -f $(BUILD)/$*/build.ninja || cmake -S . -B $(BUILD)/$* -G Ninja -DWEFT_WERROR=ON \
+	  -DCMAKE_CXX_COMPILER=$* -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/$(BUILD)/$* \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
+	@ninja -C $(BUILD)/$* --quiet _C weft_static weft_shared
+	$(call stage,$(BUILD)/$*)
+	$(call STAGED,$(BUILD)/$*) WEFT_LIBWEFT=$(CURDIR)/$(BUILD)/$* CXX=$* \
+	  $(BIN)/pytest $(PYTEST_ARGS) $(CORE_TESTS) $(CORE_PROGRAMS)
 
 SOURCES = $(shell find src -name '*.cpp' -o -name '*.h')
 
@@ -261,7 +286,7 @@ wheel:
 	@! find dist -name '*.whl' -size +8000000c | grep .
 
 ## check-all: what has to pass before an issue is closed
-check-all: lint types tidy test sanitize sanitize-libweft pythons fuzz fuzz-compiled fuzz-autodiff \
+check-all: lint types tidy test sanitize sanitize-libweft compilers pythons fuzz fuzz-compiled fuzz-autodiff \
   fuzz-shapes fuzz-files fuzz-saved packages ray docs package wheel
 
 ## format: the C++ sources as .clang-format says

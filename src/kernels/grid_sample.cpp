@@ -60,7 +60,7 @@ WEFT_INLINE void place(const GridShape& s, int64_t size, int64_t n, T* __restric
 #pragma GCC ivdep
         for (int64_t p = 0; p < n; ++p) {
             const T here = x[p] > 0 ? x[p] : T(0);
-            slope[p] = (here > 0) & (here < last) ? slope[p] : T(0);
+            slope[p] = ((here > 0) & (here < last)) ? slope[p] : T(0);
             x[p] = here < last ? here : last;
         }
 }

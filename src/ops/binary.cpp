@@ -15,8 +15,7 @@ namespace {
 using namespace ops;
 namespace math = kernels::math;
 
-const Function div_backward{"div_backward"}, floor_divide{"floor_divide"}, div_mode{"div.Mode"},
-    reciprocal{"reciprocal"};
+const Function div_backward{"div_backward"}, div_mode{"div.Mode"}, reciprocal{"reciprocal"};
 
 using kernels::Add;
 using kernels::Mul;
@@ -171,6 +170,8 @@ struct LerpNumber {
         return Lerp{}(a, b, static_cast<T>(weight));
     }
 };
+template <class S>
+LerpNumber(S) -> LerpNumber<S>;  // which clang before 17 does not deduce of an aggregate
 
 bool is_one(const Value& alpha) {
     return alpha.kind() != Value::Kind::Complex && alpha.as_double() == 1;

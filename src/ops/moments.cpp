@@ -15,7 +15,7 @@ using namespace ops;
 using kernels::Axis;
 
 const Function mean_dim{"mean.dim"}, vector_norm{"linalg_vector_norm"}, magnitude{"abs"},
-    amax{"amax"}, amin{"amin"}, logsumexp{"logsumexp"}, sgn{"sgn"}, finite{"isfinite"};
+    amax{"amax"}, amin{"amin"}, sgn{"sgn"}, finite{"isfinite"};
 const Function logical_or{"logical_or"}, var{"var"}, standard_deviation{"std"},
     var_mean{"_var_mean"}, std_mean{"_std_mean"};
 

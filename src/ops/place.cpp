@@ -18,8 +18,6 @@ namespace {
 
 using namespace ops;
 
-const Function region{"_region"};
-
 /// `t` as one row of elements.
 Tensor flat(const Tensor& t) { return reshape(t, Dims{-1}); }
 

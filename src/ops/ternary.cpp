@@ -297,6 +297,8 @@ struct Addcmul {
     }
 };
 template <class S>
+Addcmul(S) -> Addcmul<S>;  // which clang before 17 does not deduce of an aggregate
+template <class S>
 struct Addcdiv {
     static constexpr int one_loop = 64;
     S value;
@@ -305,6 +307,8 @@ struct Addcdiv {
         return a + kernels::times(static_cast<T>(value), kernels::over(b, c));
     }
 };
+template <class S>
+Addcdiv(S) -> Addcdiv<S>;
 
 /// The widest number of T's kind, and `value` as such.
 template <class T>

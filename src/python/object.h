@@ -88,7 +88,7 @@ int guarded_int(F&& f) {
 /// is given is no object of C++, so its reference is null, which UBSAN would tell (once inlined, where
 /// its alignment is looked at).
 template <class F>
-[[gnu::no_sanitize("null", "alignment")]] auto into_python(F&& f) {
+__attribute__((no_sanitize("null", "alignment"))) auto into_python(F&& f) {
     try {
         return f();
     } catch (const abi::__forced_unwind&) {

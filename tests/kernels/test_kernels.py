@@ -1,5 +1,5 @@
-"""The C++ tests of kernels and thread pool, built against the objects of `make build` and run on
-every instruction set that this processor has."""
+"""The C++ tests of kernels and thread pool, built against the objects of `make build`, or of the
+build that WEFT_LIBWEFT names, and run on every instruction set that this processor has."""
 
 import os
 import shutil
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from built import BUILD, ROOT
 
-OBJECTS = BUILD / "CMakeFiles/weft_core.dir/src"
+OBJECTS = Path(os.environ.get("WEFT_LIBWEFT", BUILD)) / "CMakeFiles/weft_core.dir/src"
 PROGRAMS = sorted([*ROOT.glob("tests/kernels/*.cpp"), *ROOT.glob("tests/base/*.cpp")])
 FLAGS = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
 
