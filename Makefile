@@ -26,7 +26,7 @@ BIN := $(VENV)/bin
 export PATH := $(PATH):$(CURDIR)/$(BIN)
 
 .PHONY: env build demo test libweft fuzz fuzz-compiled fuzz-autodiff fuzz-shapes fuzz-files fuzz-saved bench bench-calls bench-choice sanitize \
-  sanitize-libweft compilers lint types array-api tidy format pythons packages ray docs package wheel check-all clean
+  sanitize-libweft compilers aarch64 aarch64-try lint types array-api tidy format pythons packages ray docs package wheel check-all clean
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
@@ -154,7 +154,7 @@ sanitize-libweft: build
 	  $(BIN)/pytest --capture=sys -q tests/native/test_libweft.py tests/native/test_arguments.py \
 	    tests/native/test_results.py
 
-# What shows that a compiler computes as it should: minutes.
+# What shows that a compiler or a processor computes as it should: minutes.
 CORE_TESTS = tests/kernels tests/tensor tests/autograd tests/test_numerics.py
 CORE_PROGRAMS = tests/native/test_threads.py tests/native/test_files.py tests/native/test_deployed.py
 
@@ -174,6 +174,36 @@ compiler-%:
 	$(call stage,$(BUILD)/$*)
 	$(call STAGED,$(BUILD)/$*) WEFT_LIBWEFT=$(CURDIR)/$(BUILD)/$* CXX=$* \
 	  $(BIN)/pytest $(PYTEST_ARGS) $(CORE_TESTS) $(CORE_PROGRAMS)
+
+## aarch64: libweft and the extension by Debian's cross compiler, and tests of both under qemu-user, whose
+## Python is Debian's too. (A fork beside threads, of parallel_test, ends qemu 7.2 itself.)
+ARM := $(BUILD)/aarch64
+ARM_PROGRAMS = tests/kernels/test_kernels.py tests/native/test_threads.py tests/native/test_deployed.py
+# What needs neither PyTorch nor programs started by the one that is emulated.
+ARM_TESTS = tests/deferred/test_fibers.py tests/deferred/test_autobatch.py tests/deferred/test_semantics.py \
+  tests/test_bad_input.py tests/test_numerics.py tests/autograd/test_inplace.py tests/optim/test_optimizers.py
+aarch64: $(ENV_DONE)
+	@for tool in aarch64-linux-gnu-g++ qemu-aarch64 apt-get; do command -v $$tool > /dev/null || { \
+	  echo "aarch64 is left out: it needs Debian and apt install g++-aarch64-linux-gnu qemu-user"; exit 0; }; \
+	done; $(MAKE) --no-print-directory aarch64-try
+
+$(ARM)/python: tools/make_aarch64.sh pyproject.toml
+	sh tools/make_aarch64.sh $(ARM)
+	touch $@
+
+aarch64-try: $(ARM)/python
+	@test -f $(ARM)/build.ninja || cmake -S . -B $(ARM) -G Ninja -DWEFT_WERROR=ON \
+	  -DCMAKE_SYSTEM_NAME=Linux -DCMAKE_SYSTEM_PROCESSOR=aarch64 \
+	  -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/$(ARM) \
+	  -DPython_EXECUTABLE=$(CURDIR)/$(ARM)/python \
+	  -DPython_INCLUDE_DIR=$(CURDIR)/$(ARM)/root/usr/include/python3.11 \
+	  -DCMAKE_CXX_FLAGS="-idirafter $(CURDIR)/$(ARM)/root/usr/include"
+	@ninja -C $(ARM) --quiet _C weft_static weft_shared
+	aarch64-linux-gnu-objdump -d $(ARM)/libweft.so | grep -q 'fmla.*\.4s'
+	WEFT_LIBWEFT=$(CURDIR)/$(ARM) WEFT_EMULATOR="qemu-aarch64 -L $(CURDIR)/$(ARM)/root" \
+	  CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ $(BIN)/pytest -q -k 'not avx and not parallel' $(ARM_PROGRAMS)
+	$(call stage,$(ARM))
+	$(call STAGED,$(ARM)) $(ARM)/python -m pytest -q -p no:cacheprovider $(ARM_TESTS)
 
 SOURCES = $(shell find src -name '*.cpp' -o -name '*.h')
 
@@ -286,7 +316,7 @@ wheel:
 	@! find dist -name '*.whl' -size +8000000c | grep .
 
 ## check-all: what has to pass before an issue is closed
-check-all: lint types tidy test sanitize sanitize-libweft compilers pythons fuzz fuzz-compiled fuzz-autodiff \
+check-all: lint types tidy test sanitize sanitize-libweft compilers aarch64 pythons fuzz fuzz-compiled fuzz-autodiff \
   fuzz-shapes fuzz-files fuzz-saved packages ray docs package wheel
 
 ## format: the C++ sources as .clang-format says

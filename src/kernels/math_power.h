@@ -59,11 +59,12 @@ WEFT_INLINE double rough_exp2(double x) {
 WEFT_INLINE float pow(float x, float y) {
     const double product = static_cast<double>(y) * rough_log2(abs(x));
     const float power = static_cast<float>(rough_exp2(product));
-    // Beyond 2^24 every float is even; beyond 2^31 the conversion gives an even number.
+    // Beyond 2^24 every float is even; what the conversion gives beyond 2^31 is the processor's own.
+    const bool large = abs(y) >= 0x1p24f;
     const int32_t integer = static_cast<int32_t>(y);
     const bool small_integer = static_cast<float>(integer) == y;
-    const bool whole = small_integer | (abs(y) >= 0x1p24f);
-    const uint32_t odd = small_integer ? static_cast<uint32_t>(integer) << 31 : 0;
+    const bool whole = small_integer | large;
+    const uint32_t odd = (small_integer & !large) ? static_cast<uint32_t>(integer) << 31 : 0;
     const float with_sign = from_bits<float>(to_bits(power) | (odd & to_bits(x)));
     const bool undefined = (x < 0) & (x > -infinity<float>)&!whole;
     const float value = select(undefined | (x != x) | (y != y), nan<float>, with_sign);

@@ -18,7 +18,8 @@ from libweft import library
 @pytest.fixture(scope="session")
 def libweft_folder() -> Path:
     """Where libweft.so and libweft.a lie, linked of the objects of `make build`; WEFT_LIBWEFT says
-    where another libweft.a is, and WEFT_LIBWEFT_FLAGS what to compile with it."""
+    where another libweft.a is, WEFT_LIBWEFT_FLAGS what to compile with it, and WEFT_EMULATOR what
+    runs programs of that build's processor."""
     if "WEFT_LIBWEFT" in os.environ:
         return Path(os.environ["WEFT_LIBWEFT"])
     tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -36,6 +37,16 @@ def libweft_folder() -> Path:
             capture_output=True,
         )
     return BUILD
+
+
+def emulated(program: Path) -> Path:
+    """A program that runs another one as WEFT_EMULATOR says, if it says anything."""
+    if "WEFT_EMULATOR" not in os.environ:
+        return program
+    runs = program.with_suffix(".sh")
+    runs.write_text(f'#!/bin/sh\nexec {os.environ["WEFT_EMULATOR"]} "{program}" "$@"\n')
+    runs.chmod(0o755)
+    return runs
 
 
 @pytest.fixture(scope="session")
@@ -68,6 +79,6 @@ def compiled(libweft_folder: Path, tmp_path_factory: pytest.TempPathFactory):
         )
         link = [linker, *others, kept, "-o", made, *library, "-ldl", "-lpthread"]
         subprocess.run(list(map(str, link)), check=True)
-        return made
+        return emulated(made)
 
     return compiled
