@@ -164,7 +164,8 @@ def test_fused_batch_norms(agree, fixed, numbers):
 def test_data_parallel_is_the_module(agree, numbers):
     def go(t):
         t.manual_seed(0)
-        net = t.nn.DataParallel(t.nn.Linear(3, 2))
+        # device_ids=[0] raised, where PyTorch without accelerators does not read it.
+        net = t.nn.DataParallel(t.nn.Linear(3, 2), device_ids=[0, 1], output_device=0)
         state = net.state_dict()
         t.nn.modules.utils.consume_prefix_in_state_dict_if_present(state, "module.")
         return net(numbers(t, 4, 3)), list(net.state_dict()), list(state)

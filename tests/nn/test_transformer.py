@@ -166,3 +166,45 @@ def test_bad_input(program):
         program(torch)
     with pytest.raises(expected.type):
         program(weft)
+
+
+def test_blocks_may_be_overridden():
+    """Subclasses override `_sa_block` and the like, or call them from a `forward` of their own; the
+    layers had their blocks inline, and took no notice."""
+
+    def program(lib):
+        class Shown(lib.nn.TransformerEncoderLayer):
+            def _sa_block(self, x, attn_mask, key_padding_mask, is_causal=False):
+                x, self.weights = self.self_attn(
+                    x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask
+                )
+                return self.dropout1(x)
+
+        class Halved(lib.nn.TransformerDecoderLayer):
+            def forward(self, tgt, memory, tgt_mask=None, memory_mask=None,
+                        tgt_key_padding_mask=None, memory_key_padding_mask=None, **causal):
+                x = self._sa_block(tgt, tgt_mask, tgt_key_padding_mask)
+                x = self._mha_block(x, memory, memory_mask, memory_key_padding_mask, False)
+                return x + 0.5 * self._ff_block(x)
+
+        class Whole(lib.nn.Transformer):
+            def _reset_parameters(self):
+                for p in self.parameters():
+                    lib.nn.init.constant_(p, 0.125)
+
+        x, y = numbers(lib, 3, 2, 4), numbers(lib, 5, 2, 4, seed=1)
+        shown = filled(lib, Shown(4, 2, 8, dropout=0.0))
+        memory = lib.nn.TransformerEncoder(shown, 2, enable_nested_tensor=False)(x)
+        halved = filled(lib, Halved(4, 2, 8, dropout=0.0))
+        whole = Whole(4, 2, 1, 1, 8, dropout=0.0).double()
+        return [memory, shown(x), shown.weights, halved(y, memory), whole(x, y)], [x, y]
+
+    both(program)
+
+
+def test_an_embedding_fills_its_padding():
+    for lib in (weft, torch):
+        layer = lib.nn.Embedding(3, 2, padding_idx=1)
+        lib.nn.init.ones_(layer.weight)
+        layer._fill_padding_idx_with_zero()
+        assert layer.weight.tolist() == [[1, 1], [0, 0], [1, 1]]

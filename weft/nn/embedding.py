@@ -128,6 +128,9 @@ class Embedding(Module):
     def reset_parameters(self) -> None:
         """Draw new starting values."""
         init.normal_(self.weight)
+        self._fill_padding_idx_with_zero()
+
+    def _fill_padding_idx_with_zero(self) -> None:
         if self.padding_idx is not None:
             with weft.no_grad():
                 self.weight[self.padding_idx].fill_(0)

@@ -76,6 +76,21 @@ class _Layer(Module):
     def _wide(self, x: Tensor) -> Tensor:
         return self.linear2(self.dropout(self.activation(self.linear1(x))))
 
+    def _sa_block(
+        self,
+        x: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        """Self-attention and its dropout. The blocks have PyTorch's names: subclasses override
+        them, for the weights of attention."""
+        out, _ = self.self_attn(
+            x, x, x, attn_mask=attn_mask, key_padding_mask=key_padding_mask, need_weights=False,
+            is_causal=is_causal,
+        )  # fmt: skip
+        return self.dropout1(out)
+
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
         if not hasattr(self, "activation"):
@@ -136,14 +151,13 @@ class TransformerEncoderLayer(_Layer):
         is_causal: bool = False,
     ) -> Tensor:
         def attend(x: Tensor) -> Tensor:
-            out, _ = self.self_attn(
-                x, x, x, attn_mask=src_mask, key_padding_mask=src_key_padding_mask,
-                need_weights=False, is_causal=is_causal,
-            )  # fmt: skip
-            return self.dropout1(out)
+            return self._sa_block(x, src_mask, src_key_padding_mask, is_causal=is_causal)
 
         x = self._residual(src, self.norm1, attend)
-        return self._residual(x, self.norm2, lambda y: self.dropout2(self._wide(y)))
+        return self._residual(x, self.norm2, self._ff_block)
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        return self.dropout2(self._wide(x))
 
     def _may_skip_padding(self) -> bool:
         """Whether PyTorch's encoder computes nothing for padding with such layers."""
@@ -219,23 +233,33 @@ class TransformerDecoderLayer(_Layer):
         memory_is_causal: bool = False,
     ) -> Tensor:
         def attend(x: Tensor) -> Tensor:
-            out, _ = self.self_attn(
-                x, x, x, attn_mask=tgt_mask, key_padding_mask=tgt_key_padding_mask,
-                need_weights=False, is_causal=tgt_is_causal,
-            )  # fmt: skip
-            return self.dropout1(out)
+            return self._sa_block(x, tgt_mask, tgt_key_padding_mask, tgt_is_causal)
 
         def remember(x: Tensor) -> Tensor:
-            out, _ = self.multihead_attn(
-                x, memory, memory, attn_mask=memory_mask,
-                key_padding_mask=memory_key_padding_mask, need_weights=False,
-                is_causal=memory_is_causal,
-            )  # fmt: skip
-            return self.dropout2(out)
+            return self._mha_block(
+                x, memory, memory_mask, memory_key_padding_mask, memory_is_causal
+            )
 
         x = self._residual(tgt, self.norm1, attend)
         x = self._residual(x, self.norm2, remember)
-        return self._residual(x, self.norm3, lambda y: self.dropout3(self._wide(y)))
+        return self._residual(x, self.norm3, self._ff_block)
+
+    def _mha_block(
+        self,
+        x: Tensor,
+        mem: Tensor,
+        attn_mask: Tensor | None,
+        key_padding_mask: Tensor | None,
+        is_causal: bool = False,
+    ) -> Tensor:
+        out, _ = self.multihead_attn(
+            x, mem, mem, attn_mask=attn_mask, key_padding_mask=key_padding_mask,
+            need_weights=False, is_causal=is_causal,
+        )  # fmt: skip
+        return self.dropout2(out)
+
+    def _ff_block(self, x: Tensor) -> Tensor:
+        return self.dropout3(self._wide(x))
 
 
 class TransformerEncoder(Module):
@@ -420,12 +444,15 @@ class Transformer(Module):
         if custom_decoder is None:
             decoder_layer = TransformerDecoderLayer(*parts)
             self.decoder = TransformerDecoder(decoder_layer, num_decoder_layers, norm())
-        for p in self.parameters():
-            if p.dim() > 1:
-                init.xavier_uniform_(p)
+        self._reset_parameters()
         self.d_model = d_model
         self.nhead = nhead
         self.batch_first = batch_first
+
+    def _reset_parameters(self) -> None:
+        for p in self.parameters():
+            if p.dim() > 1:
+                init.xavier_uniform_(p)
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device: Any = None, dtype: Any = None) -> Tensor:

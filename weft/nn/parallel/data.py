@@ -15,8 +15,7 @@ class DataParallel(Module):
 
     Args:
         module: what is called.
-        device_ids, output_device: have to be empty or the CPU.
-        dim: of the batch.
+        device_ids, output_device, dim: for accelerators; without one PyTorch does not read them.
 
     >>> net = weft.nn.DataParallel(weft.nn.Linear(2, 1))
     >>> sorted(net.state_dict())
@@ -27,11 +26,8 @@ class DataParallel(Module):
         self, module: Module, device_ids: Any = None, output_device: Any = None, dim: int = 0
     ) -> None:
         super().__init__()
-        for device in [*(device_ids or ()), output_device]:
-            expect_cpu(device)
         self.module = module
         self.device_ids: list[Any] = []
-        self.dim = dim
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """What the module returns."""
