@@ -202,6 +202,7 @@ __version__ = version.__version__
 
 from weft.base import checks as _checks  # noqa: E402
 from weft.base import core_names as _core_names  # noqa: E402
+from weft.base import files as _files  # noqa: E402
 from weft.base import lazy as _lazy  # noqa: E402
 from weft.base import moved as _moved  # noqa: E402
 
@@ -210,6 +211,7 @@ for _name in ("weft.autograd", "weft.func"):
     _checks.install(_name)
 _checks.install(__name__, "", ("weft.composites.", "weft.linalg.", "weft.special."))
 _moved.install()
+_files.install()
 _core_names.install()
 
 #: Folders of the house, which no program needs.

@@ -85,7 +85,7 @@ HOUSE = {
         forms_reduce forms_shape graph leaving load loops memory methods model module numbers
         operators opsets parts program raising reading records results source text values verbs
         walk""",
-    "weft.optim": "adafactor fused muon",
+    "weft.optim": "adafactor fused helpers muon",
     "weft.optim.lr_scheduler": "base combined curves cycles functions plateau",
     "weft.profiler": "averages older profiling schedules tables trace",
     "weft.sparse": """arithmetic create files gradients layouts named products reductions table

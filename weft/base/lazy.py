@@ -217,8 +217,10 @@ def _load(name: str) -> Any:
     return getattr(importlib.import_module(NAMES[name]), name)
 
 
-def _answer(module: Any) -> Callable[[str], Any]:
+def _answer(module: Any, path: str) -> Callable[[str], Any]:
     def answer(name: str) -> Any:
+        if (file := f"{path}.{name}") in sys.modules:  # one of `weft.base.files`
+            return sys.modules[file]
         raise _Missing(module, name)
 
     return answer
@@ -244,7 +246,8 @@ def _complete(path: str, module: Any) -> None:
         return
     own = vars(module)
     if "__getattr__" not in own:
-        module.__getattr__ = _answer_of_package(module) if path == "weft" else _answer(module)
+        is_weft = path == "weft"
+        module.__getattr__ = _answer_of_package(module) if is_weft else _answer(module, path)
     if "__dir__" not in own:
         module.__dir__ = _public(module)
 

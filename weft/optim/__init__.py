@@ -8,6 +8,7 @@
 >>> opt.step()
 """
 
+from weft.optim import _functional as _functional
 from weft.optim import lr_scheduler, optimizer, swa_utils
 from weft.optim.adadelta import Adadelta
 from weft.optim.adafactor import Adafactor

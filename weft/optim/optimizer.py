@@ -21,6 +21,9 @@ from weft import _C, Tensor
 from weft.base.warn import warn
 from weft.nn.module import clear_grad
 from weft.nn.removable_handle import RemovableHandle
+from weft.optim import helpers
+
+globals().update(helpers.NAMES)  # what optimizers import from here
 
 Group = dict[str, Any]
 Hook = Callable[..., Any]
@@ -34,6 +37,7 @@ class _Required:
 
 
 required = _Required()
+_RequiredParameter = _Required
 
 
 def _get_capturable_supported_devices(supports_xla: bool = True) -> list[str]:

@@ -10,7 +10,11 @@
 [0.25]
 """
 
+from weft.optim.lr_scheduler.base import (
+    EPOCH_DEPRECATION_WARNING as EPOCH_DEPRECATION_WARNING,
+)
 from weft.optim.lr_scheduler.base import LRScheduler, _LRScheduler
+from weft.optim.lr_scheduler.base import _enable_get_lr_call as _enable_get_lr_call
 from weft.optim.lr_scheduler.combined import ChainedScheduler, SequentialLR
 from weft.optim.lr_scheduler.curves import (
     ConstantLR,

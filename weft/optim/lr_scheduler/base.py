@@ -9,6 +9,26 @@ from weft import Tensor
 from weft.base.warn import warn
 from weft.optim.optimizer import Optimizer
 
+#: What a step with an epoch warns of; schedules outside of PyTorch use it.
+EPOCH_DEPRECATION_WARNING = (
+    "The epoch parameter in `scheduler.step()` was not necessary and is being deprecated where "
+    "possible. Please use `scheduler.step()` to step the scheduler."
+)
+
+
+class _enable_get_lr_call:
+    """A scope in which `get_lr` warns of nothing."""
+
+    def __init__(self, o: LRScheduler) -> None:
+        self.o = o
+
+    def __enter__(self) -> _enable_get_lr_call:
+        self.o._get_lr_called_within_step = True
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.o._get_lr_called_within_step = False
+
 
 class LRScheduler:
     """The base class: it keeps count of the epochs and writes the rates into the groups.
@@ -34,6 +54,8 @@ class LRScheduler:
     >>> schedule.get_last_lr()
     [0.5]
     """
+
+    _get_lr_called_within_step = False  # read by subclasses that do not call `__init__`
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1) -> None:
         if not isinstance(optimizer, Optimizer):
@@ -100,15 +122,11 @@ class LRScheduler:
         self._warn_about_order()
         self._step_count += 1
         if epoch is not None:
-            warn(
-                "The epoch parameter in `scheduler.step()` was not necessary and is being "
-                "deprecated where possible. Please use `scheduler.step()` to step the scheduler.",
-            )
+            warn(EPOCH_DEPRECATION_WARNING)
         self._update_lr(epoch)
 
     def _update_lr(self, epoch: int | None = None) -> None:
-        self._get_lr_called_within_step = True
-        try:
+        with _enable_get_lr_call(self):
             closed_form = getattr(self, "_get_closed_form_lr", None)
             if epoch is None:
                 self.last_epoch += 1
@@ -116,8 +134,6 @@ class LRScheduler:
             else:
                 self.last_epoch = epoch
                 rates = closed_form() if closed_form else self.get_lr()
-        finally:
-            self._get_lr_called_within_step = False
         self._write(rates)
 
     def _write(self, rates: list[Any]) -> None:
