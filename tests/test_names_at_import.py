@@ -182,6 +182,40 @@ t.autograd.forward_ad.unpack_dual(t.ones(1)).tangent
 t.nn.modules.transformer._get_activation_fn("gelu")(t.ones(1)).shape
 t.ones(2)._cdata == t.ones(2)._cdata
 type(t.ones(2)._cdata)
+t.Size([1, 2]) * 2
+2 * t.Size([1, 2])
+(3,) + t.Size([1, 2])
+sum([t.Size([1]), t.Size([2])], ())
+t.Size([1]) * 1.5
+t.GradScaler("cpu", enabled=False).is_enabled()
+t._softmax_backward_data(t.tensor([1.0, 0.0]), t.tensor([0.25, 0.75]), 0, t.float32)
+t._weight_norm(t.tensor([[3.0, 4.0]]), t.tensor([[2.0]]), 0)
+t.nn.functional._Reduction.get_enum("sum")
+t.nn.functional._Reduction.get_enum("most")
+t.nn.functional._Reduction.legacy_get_string(False, None)
+t.nn.functional._pair(3)
+t.nn.functional.has_torch_function_unary(t.ones(1))
+t.nn.NLLLoss2d()(t.zeros(1, 2, 1, 1), t.zeros(1, 1, 1).long())
+issubclass(t.nn.Dropout2d, t.nn.modules.dropout._DropoutNd)
+issubclass(t.nn.ReflectionPad2d, t.nn.modules.padding._ReflectionPadNd)
+t.nn.modules.rnn.apply_permutation(t.tensor([[1, 2]]), t.tensor([1, 0]))
+t.nn.modules.rnn.PackedSequence is t.nn.utils.rnn.PackedSequence
+t.nn.ReplicationPad1d(1)(t.ones(1, 2))
+m(t, "autograd.function").InplaceFunction(True).inplace
+m(t, "utils.checkpoint").detach_variable((t.ones(1, requires_grad=True) * 2, 3))
+m(t, "utils.checkpoint").detach_variable(3)
+t.func.replace_all_batch_norm_modules_(t.nn.Sequential(t.nn.BatchNorm1d(2)))[0].running_var
+t.types._dtype is t.dtype
+t.hub.tqdm.__name__
+t._C._infer_size(t.Size([1, 3]), t.Size([2, 1]))
+issubclass(t.Tensor, t._C.TensorBase)
+t._C._LinAlgError is t.linalg.LinAlgError
+t._C.device("cpu")
+t.autograd.grad_mode.no_grad is t.no_grad
+m(t, "nn.parallel.data_parallel").DataParallel is t.nn.DataParallel
+m(t, "cuda.amp.grad_scaler").GradScaler is t.cuda.amp.GradScaler
+m(t, "fx.subgraph_rewriter").replace_pattern is t.fx.replace_pattern
+callable(t.nn.parallel.data_parallel)
 m(t, "fx.experimental.proxy_tensor").get_proxy_mode()
 m(t, "jit.annotations").List
 m(t, "distributions.transforms")._clipped_sigmoid(t.zeros(1))
@@ -391,7 +425,7 @@ def test_a_group_of_one(torch, groups):
 def test_a_world_of_several_is_refused(environment, monkeypatch):
     monkeypatch.setenv("RANK", "0")
     monkeypatch.setenv("WORLD_SIZE", "2")
-    with pytest.raises(RuntimeError, match="one process"):
+    with pytest.raises(RuntimeError, match="an MPI launch for a world of 2"):
         weft.distributed.init_process_group("gloo")
     assert not weft.distributed.is_initialized()
 

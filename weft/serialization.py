@@ -200,6 +200,21 @@ def load(
     return _load(f, restore, False, trusting)
 
 
+def default_restore_location(storage: Any, location: str) -> Any:
+    """A storage of a file at its place: what `map_location` functions hand on to.
+
+    Raises: RuntimeError for another place than the CPU.
+    """
+    from weft._checkpoint.reader import _default
+
+    return _default(storage, location)
+
+
+def location_tag(storage: Any) -> str:
+    """What a file says of where a storage was."""
+    return str(storage.device)
+
+
 def _expect_seekable(f: Any) -> None:
     try:
         f.seek(f.tell())

@@ -87,7 +87,7 @@ PyObject* size_numel(PyObject* self, PyObject*) {
     });
 }
 
-/// Slices and sums of sizes are sizes.
+/// Slices, sums and multiples of sizes are sizes, whichever side of a sum is a plain tuple.
 PyObject* as_size(PyObject* tuple) {
     if (!tuple || !PyTuple_CheckExact(tuple)) return tuple;
     PyObject* out = PyObject_CallOneArg(reinterpret_cast<PyObject*>(&size_type), tuple);
@@ -96,6 +96,13 @@ PyObject* as_size(PyObject* tuple) {
 }
 PyObject* size_concat(PyObject* a, PyObject* b) {
     return as_size(PyTuple_Type.tp_as_sequence->sq_concat(a, b));
+}
+PyObject* size_add(PyObject* a, PyObject* b) {
+    if (!PyTuple_Check(a) || !PyTuple_Check(b)) Py_RETURN_NOTIMPLEMENTED;
+    return size_concat(a, b);
+}
+PyObject* size_repeat(PyObject* self, Py_ssize_t count) {
+    return as_size(PyTuple_Type.tp_as_sequence->sq_repeat(self, count));
 }
 PyObject* size_subscript(PyObject* self, PyObject* key) {
     return as_size(PyTuple_Type.tp_as_mapping->mp_subscript(self, key));
@@ -108,6 +115,7 @@ PyObject* size_reduce(PyObject* self, PyObject*) {
 PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "Product of the sizes."},
                               {"__reduce__", size_reduce, METH_NOARGS, nullptr},
                               {}};
+PyNumberMethods size_number;
 PySequenceMethods size_sequence;
 PyMappingMethods size_mapping;
 
@@ -212,10 +220,13 @@ void init_types(PyObject* module) {
         add_object(module, name(t).data(), object);
     }
 
+    size_number.nb_add = size_add;
     size_sequence.sq_concat = size_concat;
+    size_sequence.sq_repeat = size_repeat;
     size_mapping.mp_subscript = size_subscript;
     size_type.tp_base = &PyTuple_Type;
     size_type.tp_repr = size_repr;
+    size_type.tp_as_number = &size_number;
     size_type.tp_as_sequence = &size_sequence;
     size_type.tp_as_mapping = &size_mapping;
     size_type.tp_methods = size_methods;

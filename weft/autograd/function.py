@@ -344,6 +344,14 @@ class Function:
         return recorded[0] if single else recorded
 
 
+class InplaceFunction(Function):
+    """A Function made as an object that says whether it works in place."""
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
+
+
 def _keep_for_jvp(ctx: FunctionCtx, args: tuple[Any, ...]) -> None:
     ctx._like = tuple((a.shape, a.dtype) if isinstance(a, Tensor) else None for a in args)
     if ctx._for_forward:

@@ -58,6 +58,21 @@ def math_sdp_enabled() -> bool:
     return _attention["math"]
 
 
+_libraries = {"linalg": "default", "blas": "default"}
+
+
+def preferred_linalg_library(backend: str | None = None) -> str:
+    """Which library a GPU would use: what was asked for."""
+    _libraries["linalg"] = _libraries["linalg"] if backend is None else backend
+    return _libraries["linalg"]
+
+
+def preferred_blas_library(backend: str | None = None) -> str:
+    """Which library a GPU would use: what was asked for."""
+    _libraries["blas"] = _libraries["blas"] if backend is None else backend
+    return _libraries["blas"]
+
+
 def cudnn_sdp_enabled() -> bool:
     """What `enable_cudnn_sdp` said."""
     return _attention["cudnn"]

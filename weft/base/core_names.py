@@ -59,6 +59,24 @@ def _parse_to(*args: Any, memory_format: Any = None, **kwargs: Any) -> tuple[Any
     return (*_parse_to(*args, **kwargs), memory_format)
 
 
+def _jit_setting(*args: Any) -> bool:
+    """A switch of PyTorch's script compiler, of which there is none; it was off."""
+    return False
+
+
+#: Those that programs set at their beginning.
+_JIT_SETTINGS = (
+    "_jit_override_can_fuse_on_cpu", "_jit_override_can_fuse_on_gpu", "_jit_set_autocast_mode",
+    "_jit_set_nvfuser_enabled", "_jit_set_profiling_executor", "_jit_set_profiling_mode",
+    "_jit_set_texpr_fuser_enabled",
+)  # fmt: skip
+
+
+def _infer_size(a: Any, b: Any) -> Any:
+    """The shape that two shapes broadcast to."""
+    return _C.Size(sys.modules["weft"].broadcast_shapes(a, b))
+
+
 class Value:
     """A value of PyTorch's own graphs, to ask `isinstance` of: there is none."""
 
@@ -90,6 +108,13 @@ def install() -> None:
         DisableTorchFunction, DisableTorchFunctionSubclass, _AutoDispatchBelowAutograd,
     ):  # fmt: skip
         setattr(_C, value.__name__, value)
+    _C._infer_size = _infer_size
+    for name in _JIT_SETTINGS:
+        setattr(_C, name, _jit_setting)
+    _C._TensorBase = _C.TensorBase = _C.Tensor  # type: ignore[attr-defined]
+    _C.device = sys.modules["weft.base.device"].device  # type: ignore[attr-defined]
+    _C._LinAlgError = sys.modules["weft.linalg"].LinAlgError  # type: ignore[attr-defined]
+    _C._VariableFunctions = sys.modules["weft"]  # type: ignore[attr-defined]
     functions = sys.modules["weft._C._nn"] = _Functions("weft._C._nn")
     functions._parse_to = _parse_to  # type: ignore[attr-defined]
     below = {

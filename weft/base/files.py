@@ -17,9 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from weft.base import alias
-from weft.base.lazy import missing
 
-__all__ = ["FILES", "install"]
+__all__ = ["EXTRAS", "FILES", "extra", "install"]
 
 _GRADS = "vjp jvp grad grad_and_value jacrev jacfwd hessian"
 
@@ -50,6 +49,36 @@ FILES = {
 }  # fmt: skip
 
 
+#: Private names of a public module that programs import -> where they are; `a=b` is a as b.
+EXTRAS = {
+    "weft.hub": {"tqdm": "tqdm"},
+    "weft.nn.functional": {
+        "weft.nn": "_reduction=_Reduction",
+        "weft.nn.modules.utils": "_single _pair _triple _list_with_default",
+        "weft.overrides": "handle_torch_function has_torch_function has_torch_function_unary "
+        "has_torch_function_variadic",
+    },
+    "weft.types": {"weft._C": "dtype=_dtype"},
+}
+_PLACES = {
+    (path, as_name or name): (home, name)
+    for path, homes in EXTRAS.items()
+    for home, listed in homes.items()
+    for name, _, as_name in (entry.partition("=") for entry in listed.split())
+}
+
+
+def extra(path: str, name: str) -> Any:
+    """What a module has beside its own names: a file of the table, or a name from elsewhere.
+
+    Raises: KeyError if there is no such name.
+    """
+    if (file := f"{path}.{name}") in FILES:
+        return sys.modules[file]
+    home, known = _PLACES[path, name]
+    return getattr(importlib.import_module(home), known)
+
+
 class _File(ModuleType):
     """A module of names that are defined elsewhere."""
 
@@ -59,6 +88,8 @@ class _File(ModuleType):
         self.__dict__.update(__all__=list(homes), _homes=homes)
 
     def __getattr__(self, name: str) -> Any:
+        from weft.base.lazy import missing
+
         if name not in self.__dict__["_homes"]:
             raise missing(self, name)
         return getattr(importlib.import_module(self.__dict__["_homes"][name]), name)

@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from weft.base.alias import after, home_name, is_installed, torch_name
+from weft.base.files import extra
 
 __all__ = ["LAZY", "MODULES", "NAMES", "install", "missing", "missing_module"]
 
@@ -29,6 +30,7 @@ LAZY = {
         "SymBool", "SymFloat", "SymInt", "sym_float", "sym_fresh_size", "sym_int", "sym_ite",
         "sym_max", "sym_min", "sym_not", "sym_sqrt", "sym_sum",
     ),
+    "weft.amp.grad_scaler": ("GradScaler",),
     "weft.amp.autocast_mode": (
         "autocast", "clear_autocast_cache", "get_autocast_cpu_dtype", "get_autocast_dtype",
         "is_autocast_cache_enabled", "is_autocast_cpu_enabled", "is_autocast_enabled",
@@ -76,7 +78,7 @@ _RESERVED = {
         "_cast_Byte", "_cast_Char", "_cast_Double", "_cast_Float", "_cast_Half", "_cast_Int",
         "_cast_Long", "_cast_Short", "_convert_indices_from_coo_to_csr",
         "_convert_indices_from_csr_to_coo", "_dirichlet_grad", "_sample_dirichlet",
-        "_shape_as_tensor", "_standard_gamma",
+        "_shape_as_tensor", "_softmax_backward_data", "_standard_gamma", "_weight_norm",
     ),
 }  # fmt: skip
 _PRIVATE = (
@@ -219,9 +221,10 @@ def _load(name: str) -> Any:
 
 def _answer(module: Any, path: str) -> Callable[[str], Any]:
     def answer(name: str) -> Any:
-        if (file := f"{path}.{name}") in sys.modules:  # one of `weft.base.files`
-            return sys.modules[file]
-        raise _Missing(module, name)
+        try:
+            return extra(path, name)
+        except (KeyError, ImportError):
+            raise _Missing(module, name) from None
 
     return answer
 

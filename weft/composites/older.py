@@ -36,6 +36,19 @@ def _shape_as_tensor(self: Tensor) -> Tensor:
     return weft.tensor(list(self.shape), dtype=weft.int64, device="cpu")
 
 
+def _softmax_backward_data(
+    grad_output: Tensor, output: Tensor, dim: int, input_dtype: Any
+) -> Tensor:
+    """The gradient of a softmax along `dim`, from that of its `output`."""
+    shared = (grad_output * output).sum(dim, keepdim=True)
+    return (output * (grad_output - shared)).to(input_dtype)
+
+
+def _weight_norm(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
+    """`v` with the norms `g` along `dim`; -1 is one norm for all."""
+    return v * (g / weft.norm_except_dim(v, 2, dim))
+
+
 def _standard_gamma(self: Tensor, generator: Any = None) -> Tensor:
     """A sample of Gamma(x, 1) for each x."""
     _default_generator("_standard_gamma", generator)

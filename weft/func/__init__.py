@@ -11,9 +11,13 @@ from weft.func.derivatives import (
     vjp,
 )
 from weft.func.maps import vmap
-from weft.func.modules import functional_call, stack_module_state
+from weft.func.modules import (
+    functional_call,
+    replace_all_batch_norm_modules_,
+    stack_module_state,
+)
 
 __all__ = [
     "functional_call", "grad", "grad_and_value", "hessian", "jacfwd", "jacrev", "jvp",
-    "linearize", "stack_module_state", "vjp", "vmap",
+    "linearize", "replace_all_batch_norm_modules_", "stack_module_state", "vjp", "vmap",
 ]  # fmt: skip

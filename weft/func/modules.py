@@ -9,7 +9,26 @@ from typing import Any
 from weft import _C, Tensor
 from weft.nn.module import Module
 
-__all__ = ["functional_call", "stack_module_state"]
+__all__ = ["functional_call", "replace_all_batch_norm_modules_", "stack_module_state"]
+
+
+def replace_all_batch_norm_modules_(root: Module) -> Module:
+    """Have the batch norms of a module, in place, keep no running statistics, so that it can be
+    mapped and differentiated as a function.
+
+    Shapes are those of the module.
+
+    >>> net = weft.func.replace_all_batch_norm_modules_(weft.nn.BatchNorm1d(2))
+    >>> net.running_mean is None
+    True
+    """
+    from weft.nn.batchnorm import _BatchNorm
+
+    for layer in root.modules():
+        if isinstance(layer, _BatchNorm):
+            layer.running_mean = layer.running_var = layer.num_batches_tracked = None
+            layer.track_running_stats = False
+    return root
 
 
 def functional_call(

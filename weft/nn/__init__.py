@@ -8,6 +8,7 @@ torch.Size([1, 2])
 """
 
 from weft.base import checks as _checks
+from weft.nn import _reduction as _reduction
 from weft.nn import functional, init, utils
 from weft.nn.activation import (
     CELU,
@@ -99,6 +100,7 @@ from weft.nn.loss import (
     L1Loss,
     MSELoss,
     NLLLoss,
+    NLLLoss2d,
     SmoothL1Loss,
 )
 from weft.nn.loss_margin import (
@@ -350,6 +352,7 @@ __all__ = [
     # losses
     "CrossEntropyLoss",
     "NLLLoss",
+    "NLLLoss2d",
     "MSELoss",
     "L1Loss",
     "SmoothL1Loss",

@@ -11,6 +11,7 @@ All take an input and a target. `reduction` is `"none"`, `"mean"` or `"sum"`; `s
 from __future__ import annotations
 
 from weft import Tensor
+from weft.base.warn import warn
 from weft.nn import functional as F
 from weft.nn.functional_loss import legacy_reduction
 from weft.nn.module import Module
@@ -125,6 +126,25 @@ class NLLLoss(_WeightedLoss):
             ignore_index=self.ignore_index,
             reduction=self.reduction,
         )
+
+
+class NLLLoss2d(NLLLoss):
+    """`NLLLoss` of images by its older name, which warns."""
+
+    def __init__(
+        self,
+        weight: Tensor | None = None,
+        size_average: bool | None = None,
+        ignore_index: int = -100,
+        reduce: bool | None = None,
+        reduction: str = "mean",
+    ) -> None:
+        warn(
+            "`NLLLoss2d` has been deprecated. Please use `NLLLoss` instead as a drop-in "
+            "replacement and see its documentation for details.",
+            FutureWarning,
+        )
+        super().__init__(weight, size_average, ignore_index, reduce, reduction)
 
 
 class MSELoss(_Loss):

@@ -127,7 +127,11 @@ class ZeroPad3d(_Pad):
         return f"{self.padding}"
 
 
-class ReflectionPad1d(_Pad):
+class _ReflectionPad(_Pad):
+    mode = "reflect"
+
+
+class ReflectionPad1d(_ReflectionPad):
     """Pads `(*, length)` with the values mirrored at the edge.
 
     >>> import weft
@@ -136,10 +140,9 @@ class ReflectionPad1d(_Pad):
     """
 
     dims = 1
-    mode = "reflect"
 
 
-class ReflectionPad2d(_Pad):
+class ReflectionPad2d(_ReflectionPad):
     """Pads `(*, height, width)` with the values mirrored at the edge.
 
     >>> import weft
@@ -148,10 +151,9 @@ class ReflectionPad2d(_Pad):
     """
 
     dims = 2
-    mode = "reflect"
 
 
-class ReflectionPad3d(_Pad):
+class ReflectionPad3d(_ReflectionPad):
     """Pads `(*, depth, height, width)` with the values mirrored at the edge.
 
     >>> import weft
@@ -160,10 +162,13 @@ class ReflectionPad3d(_Pad):
     """
 
     dims = 3
-    mode = "reflect"
 
 
-class ReplicationPad1d(_Pad):
+class _ReplicationPad(_Pad):
+    mode = "replicate"
+
+
+class ReplicationPad1d(_ReplicationPad):
     """Pads `(*, length)` with the value at the edge.
 
     >>> import weft
@@ -172,10 +177,9 @@ class ReplicationPad1d(_Pad):
     """
 
     dims = 1
-    mode = "replicate"
 
 
-class ReplicationPad2d(_Pad):
+class ReplicationPad2d(_ReplicationPad):
     """Pads `(*, height, width)` with the value at the edge.
 
     >>> import weft
@@ -184,10 +188,9 @@ class ReplicationPad2d(_Pad):
     """
 
     dims = 2
-    mode = "replicate"
 
 
-class ReplicationPad3d(_Pad):
+class ReplicationPad3d(_ReplicationPad):
     """Pads `(*, depth, height, width)` with the value at the edge.
 
     >>> import weft
@@ -196,7 +199,6 @@ class ReplicationPad3d(_Pad):
     """
 
     dims = 3
-    mode = "replicate"
 
 
 class CircularPad1d(_Pad):

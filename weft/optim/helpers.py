@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, Union
 import weft
 from weft import Tensor
 
-__all__ = ["NAMES", "ParamsT", "StateDict"]
+__all__: list[str] = []  # found in `optim.optimizer`
 
 #: What an optimizer takes for parameters.
 ParamsT: TypeAlias = Union[  # noqa: UP007

@@ -105,6 +105,29 @@ def set_device_states(devices: list[int], states: list[Tensor], *, device_type: 
         )
 
 
+def check_backward_validity(inputs: Any) -> None:
+    """Warns where no tensor of the inputs requires a gradient."""
+    if not any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
+        warnings.warn(
+            "None of the inputs have requires_grad=True. Gradients will be None", stacklevel=2
+        )
+
+
+def detach_variable(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The inputs outside of the graph; tensors require gradients as they did.
+
+    Raises: RuntimeError if they are no tuple.
+    """
+    if not isinstance(inputs, tuple):
+        raise RuntimeError(
+            "Only tuple of tensors is supported. Got Unsupported input type: "
+            f"{type(inputs).__name__}"
+        )
+    return tuple(
+        x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x for x in inputs
+    )
+
+
 # ---- without re-entrancy
 
 

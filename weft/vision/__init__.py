@@ -8,11 +8,19 @@ from weft.base.alias import TORCHVISION
 from weft.vision import datasets, io, models, ops, transforms, tv_tensors, utils
 
 __all__ = [
-    "datasets", "get_image_backend", "io", "models", "ops", "set_image_backend", "transforms",
-    "tv_tensors", "utils",
+    "datasets", "disable_beta_transforms_warning", "get_image_backend", "io", "models", "ops",
+    "set_image_backend", "transforms", "tv_tensors", "utils",
 ]  # fmt: skip
 
 __version__ = TORCHVISION
+
+
+def disable_beta_transforms_warning() -> None:
+    """Nothing is warned of: `transforms.v2` is no beta any more.
+
+    >>> from weft import vision
+    >>> vision.disable_beta_transforms_warning()
+    """
 
 
 def get_image_backend() -> str:

@@ -11,20 +11,25 @@ import sys
 import types
 from typing import Any
 
+import weft
 from weft.nn import (
     adaptive_softmax,
     attention,
     batchnorm,
+    common_types,
     conv,
+    dropout,
     lazy,
     loss,
     module,
     module_hooks,
     module_state,
+    padding,
     pooling,
     transformer,
 )
 from weft.nn.modules import utils
+from weft.nn.utils.rnn import PackedSequence
 
 _FILES = {
     "activation": """Threshold ReLU RReLU Hardtanh ReLU6 Sigmoid Hardsigmoid Tanh SiLU Mish
@@ -49,7 +54,7 @@ _FILES = {
         BCEWithLogitsLoss HingeEmbeddingLoss MultiLabelMarginLoss SmoothL1Loss HuberLoss
         SoftMarginLoss CrossEntropyLoss MultiLabelSoftMarginLoss CosineEmbeddingLoss
         MarginRankingLoss MultiMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss
-        CTCLoss""",
+        CTCLoss NLLLoss2d""",
     "module": """Module register_module_buffer_registration_hook
         register_module_module_registration_hook register_module_parameter_registration_hook
         register_module_forward_pre_hook register_module_forward_hook
@@ -69,10 +74,23 @@ _FILES = {
         TransformerDecoderLayer""",
     "upsampling": "Upsample UpsamplingNearest2d UpsamplingBilinear2d",
 }
+
+
+def _permuted(tensor: weft.Tensor, permutation: weft.Tensor, dim: int = 1) -> weft.Tensor:
+    """The rows of a state in the order of a packed sequence."""
+    return tensor.index_select(dim, permutation)
+
+
 _PRIVATE: dict[str, dict[str, Any]] = {
     "adaptive": {"_ASMoutput": adaptive_softmax._ASMoutput},
     "batchnorm": {"_NormBase": batchnorm._NormBase, "_BatchNorm": batchnorm._BatchNorm},
-    "conv": {"_ConvNd": conv._ConvNd, "_ConvTransposeNd": conv._ConvTransposeNd},
+    "conv": {
+        "_ConvNd": conv._ConvNd,
+        "_ConvTransposeMixin": conv._ConvTransposeNd,
+        "_ConvTransposeNd": conv._ConvTransposeNd,
+        "_size_2_t": common_types._size_2_t,
+    },
+    "dropout": {"_DropoutNd": dropout._Dropout},
     "instancenorm": {"_InstanceNorm": batchnorm._InstanceNorm},
     "lazy": {"LazyModuleMixin": lazy.LazyModuleMixin},
     "loss": {"_Loss": loss._Loss, "_WeightedLoss": loss._WeightedLoss},
@@ -83,8 +101,16 @@ _PRIVATE: dict[str, dict[str, Any]] = {
         "_addindent": module._addindent,
         **{name: of for name, of in vars(module_hooks).items() if name.startswith("_global_")},
     },
+    "normalization": {"_shape_t": int | list[int] | weft.Size},
+    "padding": {
+        "_ConstantPadNd": padding._ConstantPad,
+        "_ReflectionPadNd": padding._ReflectionPad,
+        "_ReplicationPadNd": padding._ReplicationPad,
+    },
     "pooling": {name: layer for name, layer in vars(pooling).items() if name.endswith("Nd")},
+    "rnn": {"PackedSequence": PackedSequence, "apply_permutation": _permuted},
     "transformer": {
+        "_generate_square_subsequent_mask": transformer._causal_mask,
         "_get_activation_fn": transformer._get_activation_fn,
         "_get_clones": transformer._get_clones,
     },

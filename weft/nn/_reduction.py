@@ -1,0 +1,39 @@
+"""Reductions of losses by number, as the core of PyTorch takes them."""
+
+from __future__ import annotations
+
+from weft.base.warn import warn
+from weft.nn.functional_loss import legacy_reduction
+
+__all__ = ["get_enum", "legacy_get_enum", "legacy_get_string"]
+
+
+def get_enum(reduction: str) -> int:
+    """0, 1 or 2 for "none", "mean" and "sum".
+
+    Raises: ValueError for another text.
+    """
+    if reduction == "elementwise_mean":
+        warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
+        reduction = "mean"
+    if reduction not in ("none", "mean", "sum"):
+        raise ValueError(f"{reduction} is not a valid value for reduction")
+    return ("none", "mean", "sum").index(reduction)
+
+
+def legacy_get_string(
+    size_average: bool | None, reduce: bool | None, emit_warning: bool = True
+) -> str:
+    """What the two older arguments of losses mean."""
+    if emit_warning:
+        return legacy_reduction(size_average, reduce)
+    if reduce is False:
+        return "none"
+    return "sum" if size_average is False else "mean"
+
+
+def legacy_get_enum(
+    size_average: bool | None, reduce: bool | None, emit_warning: bool = True
+) -> int:
+    """The same as a number."""
+    return get_enum(legacy_get_string(size_average, reduce, emit_warning))
