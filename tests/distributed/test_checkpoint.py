@@ -143,6 +143,16 @@ def test_the_folder_is_named_once(tmp_path):
             checkpoint.save({"x": 1}, **words)
 
 
+@pytest.mark.parametrize("save", [checkpoint.save, checkpoint.async_save])
+def test_a_checkpoint_is_kept_where_the_writer_may_not_overwrite(tmp_path, save):
+    writer = checkpoint.FileSystemWriter(tmp_path, overwrite=False)
+    checkpoint.save({"x": 1}, storage_writer=writer)
+    with pytest.raises(RuntimeError, match="Checkpoint already exists and self.overwrite=False"):
+        save({"x": 2}, storage_writer=writer)
+    checkpoint.load(got := {"x": 0}, checkpoint_id=tmp_path)
+    assert got == {"x": 1}
+
+
 def test_one_file_of_it(tmp_path):
     given = {**state(1), "numbers": {0: weft.ones(1), 1: {"a/b": 2}}, "none": {}, "l": [{"p": [3]}]}
     checkpoint.save(given, checkpoint_id=tmp_path)

@@ -43,6 +43,7 @@ def test_the_package_says_that_it_has_types():
 def test_the_stub_has_every_name_of_the_extension_and_no_other():
     found = {n for n in defined(STUB.body) if hasattr(_C, n)}
     wrapped = {n for n in dir(_C) if getattr(weft, n, None) is not getattr(_C, n)}
+    wrapped.add("device")  # a class of weft.base.device that is found there too
     public = {n for n in dir(_C) if not n.startswith("__")}
     assert public - found <= wrapped
     invented = {n for n in defined(STUB.body) if not hasattr(_C, n) and not n.startswith("_")}

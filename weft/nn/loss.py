@@ -129,7 +129,14 @@ class NLLLoss(_WeightedLoss):
 
 
 class NLLLoss2d(NLLLoss):
-    """`NLLLoss` of images by its older name, which warns."""
+    """`NLLLoss` by its older name, which warns: log-probabilities (batch, classes, height, width),
+    targets (batch, height, width).
+
+    >>> import warnings
+    >>> warnings.simplefilter("ignore")
+    >>> weft.nn.NLLLoss2d()(weft.zeros(1, 2, 1, 1), weft.zeros(1, 1, 1).long())
+    tensor(0.)
+    """
 
     def __init__(
         self,

@@ -104,11 +104,12 @@ def _bce_logits(
 def _multi_margin(g: Builder, input: Value, target: Value, p: Any, margin: Any) -> Value:
     p, margin = needs(p, "p"), needs(margin, "margin")
     own = g.op("GatherElements", input, g.unsqueeze(target, [1]), axis=1)
-    hinge = g.op("Max", input - own + margin, 0)
+    hinge = input - own + margin
+    is_own = g.op("Equal", g.arange(g.size(input, 1)), g.unsqueeze(target, [1]))
+    hinge = g.op("Where", is_own, 0, g.op("Where", hinge > 0, hinge, 0))  # NaN counts as 0
     hinge = hinge * hinge if p == 2 else hinge
     total = g.op("ReduceSum", hinge, g.ints([1]), keepdims=0)
-    # the target's own, which does not count
-    return (total - max(margin, 0.0) ** p) / g.scalar(g.size(input, 1), input.dtype)
+    return total / g.scalar(g.size(input, 1), input.dtype)
 
 
 def _nll(

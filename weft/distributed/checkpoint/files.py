@@ -22,7 +22,12 @@ import weft
 from weft._C import Tensor
 from weft.base.subclasses import alias
 from weft.distributed.checkpoint.api import in_all
-from weft.distributed.checkpoint.filesystem import FileSystemReader, FileSystemWriter, folder_of
+from weft.distributed.checkpoint.filesystem import (
+    INDEX,
+    FileSystemReader,
+    FileSystemWriter,
+    folder_of,
+)
 from weft.distributed.checkpoint.stateful import Stateful, states_of
 from weft.distributed.tensor.dtensor import DTensor
 from weft.distributed.tensor.placement_types import Shard
@@ -30,7 +35,6 @@ from weft.distributed.world import ProcessGroup, _known, is_initialized
 
 __all__ = ["load", "read_whole", "save"]
 
-_INDEX = "index.json"
 
 
 def _values(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
@@ -152,7 +156,7 @@ def save(
             index: dict[str, Any] = {name: part.format(owner[name]) for name in owner}
             index.update(parts)
             told = {"version": 1, "values": index, "lists": list(_lists(state_dict))}
-            _replace(os.path.join(folder, _INDEX), json.dumps(told))
+            _replace(os.path.join(folder, INDEX), json.dumps(told))
             _remove_others(folder, os.path.dirname(part))
 
     in_all("save", group, write)
@@ -268,7 +272,7 @@ def load(
 
 def _read(state_dict: dict[str, Any], folder: str) -> dict[str, Any]:
     """What a checkpoint has of a state, by name."""
-    with open(os.path.join(folder, _INDEX)) as file:
+    with open(os.path.join(folder, INDEX)) as file:
         index = json.load(file)["values"]
     wanted = _named(state_dict)
     missing = [name for name in wanted if name not in index]
@@ -290,7 +294,7 @@ def _read(state_dict: dict[str, Any], folder: str) -> dict[str, Any]:
 
 def read_whole(folder: str) -> dict[str, Any]:
     """All that a checkpoint has, nested as it was saved, with lists for tuples."""
-    with open(os.path.join(folder, _INDEX)) as file:
+    with open(os.path.join(folder, INDEX)) as file:
         index = json.load(file)
     files = _Files(folder)
     nested: dict[str, Any] = {}

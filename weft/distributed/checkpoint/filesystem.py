@@ -7,6 +7,9 @@ from typing import Any
 
 __all__ = ["FileSystemReader", "FileSystemWriter", "folder_of"]
 
+#: What a whole checkpoint has.
+INDEX = "index.json"
+
 
 class _Folder:
     def __init__(self, path: str | os.PathLike[str]) -> None:
@@ -24,8 +27,9 @@ class FileSystemWriter(_Folder):
     Args:
         path: the folder.
         single_file_per_rank, sync_files, thread_count, per_thread_copy_ahead,
-            cache_staged_state_dict, overwrite: taken and not looked at: each process writes one
-            file, on the disk when it is done, in place of what is there.
+            cache_staged_state_dict: taken and not looked at: each process writes one file, on the
+            disk when it is done.
+        overwrite: replace a checkpoint that is there; else saving raises RuntimeError.
 
     >>> from weft.distributed.checkpoint import FileSystemWriter
     >>> FileSystemWriter("/tmp/net").path
@@ -43,6 +47,7 @@ class FileSystemWriter(_Folder):
         overwrite: bool = True,
     ) -> None:
         super().__init__(path)
+        self.overwrite = overwrite
 
 
 class FileSystemReader(_Folder):
@@ -57,7 +62,8 @@ class FileSystemReader(_Folder):
 def folder_of(who: str, checkpoint_id: Any, storage: Any, kind: type[_Folder]) -> str:
     """The folder that one of the two names.
 
-    Raises: TypeError for storage of another kind; ValueError without both, or for two folders.
+    Raises: TypeError for storage of another kind; ValueError without both, or for two folders;
+        RuntimeError for a checkpoint that is not to be overwritten.
     """
     if storage is not None and not isinstance(storage, kind):
         raise TypeError(f"[{who}] expected a {kind.__name__}, got {type(storage).__name__}")
@@ -68,4 +74,11 @@ def folder_of(who: str, checkpoint_id: Any, storage: Any, kind: type[_Folder]) -
             f"[{who}] expected the folder by checkpoint_id or by a {kind.__name__}, got "
             f"{sorted(named) or 'neither'}"
         )
-    return str(named.pop())
+    folder = str(named.pop())
+    keeps = isinstance(storage, FileSystemWriter) and not storage.overwrite
+    if keeps and os.path.exists(os.path.join(folder, INDEX)):
+        raise RuntimeError(
+            f"[{who}] expected a folder without a checkpoint, got {folder} (Checkpoint already "
+            "exists and self.overwrite=False.)"
+        )
+    return folder
