@@ -393,10 +393,7 @@ constexpr Builtin kBuiltins[] = {
 }  // namespace
 
 const Builtin* builtin_named(std::string_view name) {
-    if (name.starts_with("math.")) return math_named(name);
-    for (const Builtin& b : kBuiltins)
-        if (b.name == name) return &b;
-    return nullptr;
+    return name.starts_with("math.") ? math_named(name) : named(kBuiltins, name);
 }
 
 void sort_list(Raw list, bool reverse) {

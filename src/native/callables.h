@@ -1,5 +1,7 @@
 /// What programs call beside their own functions: ops by public name, builtins, methods, modes.
 #pragma once
+#include <span>
+
 #include "native/errors.h"
 #include "ops/table.h"
 
@@ -45,6 +47,12 @@ struct Builtin {
     bool method = false;                ///< its first argument stands before the name
     Comes to = Comes::Values;
 };
+/// That of a table with a name; null if there is none.
+inline const Builtin* named(std::span<const Builtin> table, std::string_view name) {
+    for (const Builtin& b : table)
+        if (b.name == name) return &b;
+    return nullptr;
+}
 const Builtin* builtin_named(std::string_view name);
 const Builtin* math_named(std::string_view name);
 /// A call of one, with its arguments checked.

@@ -245,10 +245,6 @@ constexpr Builtin kMath[] = {
 
 }  // namespace
 
-const Builtin* math_named(std::string_view name) {
-    for (const Builtin& b : kMath)
-        if (b.name == name) return &b;
-    return nullptr;
-}
+const Builtin* math_named(std::string_view name) { return named(kMath, name); }
 
 }  // namespace weft::native

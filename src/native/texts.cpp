@@ -515,10 +515,7 @@ constexpr Builtin kMethods[] = {
 
 }  // namespace
 
-const Builtin* text_method_named(std::string_view name) {
-    const auto* found = std::ranges::find(kMethods, name, &Builtin::name);
-    return found == std::end(kMethods) ? nullptr : found;
-}
+const Builtin* text_method_named(std::string_view name) { return named(kMethods, name); }
 
 std::vector<std::string_view> text_method_names() {
     std::vector<std::string_view> out;

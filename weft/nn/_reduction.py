@@ -25,11 +25,7 @@ def legacy_get_string(
     size_average: bool | None, reduce: bool | None, emit_warning: bool = True
 ) -> str:
     """What the two older arguments of losses mean."""
-    if emit_warning:
-        return legacy_reduction(size_average, reduce)
-    if reduce is False:
-        return "none"
-    return "sum" if size_average is False else "mean"
+    return legacy_reduction(size_average, reduce, emit_warning)
 
 
 def legacy_get_enum(

@@ -14,15 +14,18 @@ from weft.base.forms import category
 from weft.base.warn import warn
 
 
-def legacy_reduction(size_average: bool | None, reduce: bool | None) -> str:
+def legacy_reduction(
+    size_average: bool | None, reduce: bool | None, emit_warning: bool = True
+) -> str:
     """Return what `size_average` and `reduce` mean as `reduction`, with a warning."""
     size_average = True if size_average is None else size_average
     reduce = True if reduce is None else reduce
     meaning = "none" if not reduce else "mean" if size_average else "sum"
-    warn(
-        "size_average and reduce args will be deprecated, please use "
-        f"reduction='{meaning}' instead."
-    )
+    if emit_warning:
+        warn(
+            "size_average and reduce args will be deprecated, please use "
+            f"reduction='{meaning}' instead."
+        )
     return meaning
 
 

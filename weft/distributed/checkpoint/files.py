@@ -270,10 +270,14 @@ def load(
             state_dict[key] = state[key]
 
 
+def _index(folder: str) -> dict[str, Any]:
+    with open(os.path.join(folder, INDEX)) as file:
+        return dict(json.load(file))
+
+
 def _read(state_dict: dict[str, Any], folder: str) -> dict[str, Any]:
     """What a checkpoint has of a state, by name."""
-    with open(os.path.join(folder, INDEX)) as file:
-        index = json.load(file)["values"]
+    index = _index(folder)["values"]
     wanted = _named(state_dict)
     missing = [name for name in wanted if name not in index]
     if missing:
@@ -294,8 +298,7 @@ def _read(state_dict: dict[str, Any], folder: str) -> dict[str, Any]:
 
 def read_whole(folder: str) -> dict[str, Any]:
     """All that a checkpoint has, nested as it was saved, with lists for tuples."""
-    with open(os.path.join(folder, INDEX)) as file:
-        index = json.load(file)
+    index = _index(folder)
     files = _Files(folder)
     nested: dict[str, Any] = {}
     for name, where in index["values"].items():
