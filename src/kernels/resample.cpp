@@ -1,6 +1,7 @@
 #include "kernels/resample.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <type_traits>
 #include <vector>
@@ -143,7 +144,70 @@ void run(const T* from, T* to, int64_t from_size, int64_t to_size, int64_t outer
     });
 }
 
+/// A byte from a sum with `bits` bits behind the point: rounded and clamped.
+WEFT_INLINE uint8_t byte_of(int32_t sum, int bits) {
+    return static_cast<uint8_t>(std::clamp((sum + (1 << (bits - 1))) >> bits, 0, 255));
+}
+
+struct ForwardBytes {
+    WEFT_INLINE static void run(const uint8_t* x, uint8_t* y, int64_t inner,
+                                const ResampleAxis* axis, const int32_t* weight, int bits,
+                                int32_t* __restrict sums) {
+        const ResampleAxis a = *axis;
+        for (int64_t i = 0; i < a.out; ++i) {
+            for (int64_t t = 0; t < a.taps; ++t) {
+                const int32_t w = weight[i * a.taps + t];
+                const uint8_t* __restrict from = x + a.index[i * a.taps + t] * inner;
+                if (t == 0)
+                    for (int64_t j = 0; j < inner; ++j) sums[j] = w * from[j];
+                else if (w != 0)
+                    for (int64_t j = 0; j < inner; ++j) sums[j] += w * from[j];
+            }
+            uint8_t* __restrict to = y + i * inner;
+            for (int64_t j = 0; j < inner; ++j) to[j] = byte_of(sums[j], bits);
+        }
+    }
+};
+
+/// By tap, of a row that is widened first: processors gather no bytes.
+struct BytesByTap {
+    WEFT_INLINE static void run(const ByTap<int32_t>* table, const uint8_t* __restrict x,
+                                uint8_t* __restrict y, int64_t in, int bits,
+                                int32_t* __restrict row, int32_t* __restrict sums) {
+        for (int64_t i = 0; i < in; ++i) row[i] = x[i];
+        SumsByTap<int32_t>::run(table, row, sums);
+        for (int64_t i = 0; i < table->out; ++i) y[i] = byte_of(sums[i], bits);
+    }
+};
+
 }  // namespace
+
+void resample_bytes(const uint8_t* x, uint8_t* y, int64_t outer, int64_t inner,
+                    const ResampleAxis& a) {
+    const int64_t count = a.out * a.taps;
+    std::vector<double> whole(a.weight, a.weight + count);
+    for (int64_t k = count - 1; k > 0; --k)  // taps beyond the edge are its pixel's
+        if (k % a.taps && a.index[k] == a.index[k - 1]) whole[k - 1] += whole[k], whole[k] = 0;
+    const double largest = *std::max_element(whole.begin(), whole.end());
+    int bits = 1;
+    while (bits < 22 && std::floor(largest * (int64_t{2} << bits) + 0.5) < (1 << 15)) ++bits;
+    for (double& w : whole) w = std::round(w * (1 << bits));
+
+    const std::vector<int32_t> weight(whole.begin(), whole.end());
+    const ResampleAxis axis{a.in, a.out, a.taps, a.index, whole.data()};
+    const auto table = inner == 1 ? ByTap<int32_t>::forward(axis) : ByTap<int32_t>({});
+    const int64_t work = std::max<int64_t>(1, count * inner);
+    parallel_for(outer, std::max<int64_t>(1, 32768 / work), [&](int64_t begin, int64_t end) {
+        std::vector<int32_t> row(inner == 1 ? a.in : 0), sums(inner == 1 ? a.out : inner);
+        for (int64_t o = begin; o < end; ++o) {
+            const uint8_t* from = x + o * a.in * inner;
+            uint8_t* to = y + o * a.out * inner;
+            if (inner == 1)
+                per_isa<BytesByTap>(&table, from, to, a.in, bits, row.data(), sums.data());
+            else per_isa<ForwardBytes>(from, to, inner, &axis, weight.data(), bits, sums.data());
+        }
+    });
+}
 
 template <class T>
 void resample(const T* x, T* y, int64_t outer, int64_t inner, const ResampleAxis& a) {

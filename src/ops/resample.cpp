@@ -169,12 +169,10 @@ void check_image(const Call& c, int ndim, DimSpan shape, size_t sizes) {
                 text("mode '", c.attr(kMode).as_text(), "'"));
 }
 
-void upsample_shape(Call& c) {
+void resampled_shape(Call& c) {
     const Tensor& x = c.in[0];
     DimSpan size = c.attr(kSize).as_ints();
     check_image(c, x.ndim(), x.shape(), size.size());
-    WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, "interpolate", "a floating dtype",
-                text(name(x.dtype()), " (not implemented)"), "convert with .float()");
     Dims out{x.size(0), x.size(1)};
     for (size_t d = 0; d < size.size(); ++d) {
         WEFT_EXPECT(size[d] > 0 && x.size(static_cast<int>(d) + 2) > 0, Runtime, "interpolate",
@@ -192,7 +190,23 @@ void upsample_shape(Call& c) {
     c.add(Tensor::layout(x.dtype(), out));
 }
 
-/// One axis after the other through buffers; the last step writes the result.
+void upsample_shape(Call& c) {
+    const DType dtype = c.in[0].dtype();
+    WEFT_EXPECT(is_floating(dtype), NotImplemented, "interpolate", "a floating dtype",
+                text(name(dtype), " (not implemented)"), "convert with .float()");
+    resampled_shape(c);
+}
+
+void bytes_shape(Call& c) {
+    const DType dtype = c.in[0].dtype();
+    const std::string& mode = c.attr(kMode).as_text();
+    WEFT_EXPECT(dtype == DType::UInt8 && mode != "linear" && mode != "trilinear", NotImplemented,
+                "interpolate", "uint8 in one of the other modes",
+                text(name(dtype), " for '", mode, "' (not implemented)"), "convert with .float()");
+    resampled_shape(c);
+}
+
+/// One axis after the other, the last dim first, through buffers; the last step writes the result.
 struct Step {
     Axis axis;
     int64_t outer, inner;
@@ -201,7 +215,7 @@ std::vector<Step> steps_of(const Call& c, DimSpan in, DimSpan out) {
     std::vector<Step> steps;
     Dims now(in);
     int n = now.size();
-    for (int d = 2; d < n; ++d) {
+    for (int d = n - 1; d >= 2; --d) {
         Axis axis = axis_of(c, in[d], out[d], n - 1 - d);
         int64_t outer = 1, inner = 1;
         for (int k = 0; k < d; ++k) outer *= now[k];
@@ -239,6 +253,18 @@ void upsample_kernel(Call& c) {
             if (to) kernels::resample(from, to, s.outer, s.inner, s.axis.view());
             return s.outer * s.axis.out * s.inner;
         });
+    });
+}
+
+void bytes_kernel(Call& c) {
+    Tensor x = as_contiguous(c.in[0]);
+    const Tensor& y = c.out(0);
+    if (y.numel() == 0) return;
+    std::vector<Step> steps = steps_of(c, x.shape(), y.shape());
+    chain<uint8_t>(x, y, steps.size(), [&](size_t i, const uint8_t* from, uint8_t* to) {
+        const Step& s = steps[i];
+        if (to) kernels::resample_bytes(from, to, s.outer, s.inner, s.axis.view());
+        return s.outer * s.axis.out * s.inner;
     });
 }
 
@@ -287,6 +313,20 @@ void register_upsample(Table& t) {
                   "f(T(1, 2, 6, 7), (3, 4), 'bicubic', False, True)",
                   "f(T(1, 1, 2, 3, 2), (4, 2, 3), 'trilinear')",
                   "f(T(1, 1, 2, 3, 2), (4, 2, 3), 'nearest', scale_h=0.7)"});
+    t.add("_upsample_bytes(Tensor input, int[] output_size, str mode, bool align_corners=False, "
+          "bool antialias=False, float? scale_d=None, float? scale_h=None, float? scale_w=None) -> "
+          "Tensor")
+        .doc("_upsample of uint8, rounded to a byte after each axis as in Pillow and PyTorch.")
+        .shape(bytes_shape)
+        .kernel(bytes_kernel)
+        .every_dtype()
+        .internal()
+        .in_packages()
+        .batch(batch_first)
+        .no_onnx("ONNX rounds once, PyTorch after each axis")
+        .samples({"f(T(1, 2, 6, 7).mul(99).byte(), (3, 4), 'bilinear', False, True)",
+                  "f(T(1, 2, 4, 3).mul(99).byte(), (6, 2), 'bicubic')",
+                  "f(T(1, 2, 4).mul(99).byte(), (3,), 'nearest')"});
     t.add("_upsample_backward(Tensor grad, int[] size, str mode, bool align_corners, bool "
           "antialias, float? scale_d, float? scale_h, float? scale_w) -> Tensor")
         .doc("The adjoint of _upsample for images of `size`.")

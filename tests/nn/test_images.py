@@ -291,6 +291,55 @@ def test_antialiasing(agree, numbers, mode, size):
     agree(snippet, rtol=1e-4, atol=1e-4)
 
 
+#: What is asked of `interpolate` for bytes: enough channels and sizes for each way of PyTorch's.
+OF_BYTES = [
+    dict(size=size, mode=mode, antialias=antialias)
+    for mode in ("bilinear", "bicubic")
+    for antialias in (False, True)
+    for size in ((5, 6), (37, 12), (9, 30), (40, 70), (1, 1), (23, 19))
+] + [
+    dict(size=(30, 9), mode="bilinear", align_corners=True),
+    dict(size=(9, 30), mode="bicubic", align_corners=True),
+    dict(scale_factor=1.3, mode="bilinear"),
+    dict(scale_factor=(0.37, 2), mode="bicubic", antialias=True),
+    dict(size=(30, 9), mode="nearest"),
+    dict(size=(9, 30), mode="nearest-exact"),
+]
+
+
+@pytest.mark.parametrize("asked", OF_BYTES, ids=str)
+def test_bytes_are_resized_in_integers(agree, asked):
+    drawn = np.random.default_rng(5).integers(0, 256, (2, 5, 23, 19), dtype=np.uint8)
+    drawn[0, 0], drawn[0, 1] = 255, np.where(drawn[0, 1] > 127, 255, 0)
+
+    def snippet(t):
+        x = t.from_numpy(drawn)
+        strided = t.from_numpy(drawn.transpose(0, 1, 3, 2).copy()).transpose(2, 3)
+        return [
+            t.nn.functional.interpolate(x, **asked)
+            for x in (x, x[:, :3], x[:, 1:2], x[:0], strided)
+        ]
+
+    agree(snippet, rtol=0, atol=0)
+
+
+#: Dtypes and shapes by mode that PyTorch resizes no integers of.
+UNSIZED = [
+    (d, m, (1, 1, *[4] * n))
+    for d in ("uint8", "int64")
+    for m, n in (("linear", 1), ("trilinear", 3))
+]
+UNSIZED += [(d, m, (1, 1, 4, 4)) for d in ("int64", "bool") for m in ("nearest", "bilinear")]
+
+
+@pytest.mark.parametrize(("dtype", "mode", "shape"), UNSIZED)
+def test_integers_that_are_not_resized(torch, dtype, mode, shape):
+    for lib in (weft, torch):
+        x = lib.zeros(shape, dtype=getattr(lib, dtype))
+        with pytest.raises(NotImplementedError, match="not implemented"):
+            lib.nn.functional.interpolate(x, scale_factor=2, mode=mode)
+
+
 @pytest.mark.parametrize(("scale", "recompute"), [(1.3, True), (1.3, False), (0.37, False)])
 def test_scales(agree, numbers, scale, recompute):
     def snippet(t):

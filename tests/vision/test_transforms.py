@@ -165,19 +165,19 @@ def pixels(x):
     return [pixels(part) for part in x] if isinstance(x, (tuple, list)) else x
 
 
-def same(a, b, part=0.02):
-    """The same kinds and shapes, floats to their rounding, a part of the bytes but for one step."""
+def same(a, b, part=0.02, steps=1):
+    """The same kinds and shapes, floats to their rounding, some bytes but for `steps`."""
     assert type(a) is type(b) and (not isinstance(a, (tuple, list)) or len(a) == len(b))
     if isinstance(a, (tuple, list)):
         for one, other in zip(a, b):
-            same(one, other, part)
+            same(one, other, part, steps)
     elif isinstance(a, np.ndarray):
         assert a.shape == b.shape and a.dtype == b.dtype
         if a.dtype.kind == "f":
             np.testing.assert_allclose(a, b, rtol=1e-3 if a.dtype == np.float16 else 0, atol=2e-5)
         else:
             apart = np.abs(a.astype(np.int64) - b.astype(np.int64))
-            assert apart.max() <= 1 and np.count_nonzero(apart) <= part * apart.size + 1
+            assert apart.max() <= steps and np.count_nonzero(apart) <= part * apart.size + 1
     else:
         assert a == b
 
@@ -236,11 +236,7 @@ def test_chains_of_changes_of_v2_are_drawn_and_done_the_same(torch, torchvision,
     import torchvision.transforms.v2 as theirs
 
     found = [augmented(*s, text, name)[0] for s in spaces(torch, v2, theirs)]
-    if name in PIL and "AugMix" not in text:
-        same(*found, part=0)
-    # It computes some colours of tensors otherwise, and chains make more of a step: most are near.
-    near = [np.mean(np.abs(a[1] - b[1].astype(float)) <= 1) > 0.8 for a, b in zip(*found)]
-    assert np.mean(near) > 0.8
+    same(*found, part=PART if "AugMix" in text or name not in PIL else 0, steps=2)
     assert weft.rand(1).item() == torch.rand(1).item()
 
 
@@ -310,8 +306,8 @@ def test_a_transform_of_v2_draws_and_does_the_same(torch, torchvision, text, nam
         transform = eval(text, names)
         seed(lib)
         results.append([pixels(transform(INPUTS[name](lib))) for _ in range(4)])
-    resized = any(part in text for part in ("Resize", "Size", "Scale"))
-    same(*results, part=1 if resized else 0.02)  # its bytes are resized in integers
+    in_floats = any(part in text for part in ("Blur", "Elastic", "Jitter(0", "Affine", "Distort"))
+    same(*results, part=PART if in_floats else 0)
 
 
 def test_v2_transforms_all_images_of_a_structure_alike(torch, torchvision):

@@ -152,7 +152,8 @@ def interpolate(
     """Resample images to another size.
 
     Args:
-        input: `(batch, channels, *sizes)`.
+        input: `(batch, channels, *sizes)`, floating, or uint8 but for 'linear', 'trilinear' and
+            'area': then it is rounded after each size, the last one first, as Pillow does it.
         size: the new sizes; or
         scale_factor: new sizes over old ones.
         mode: 'nearest', 'nearest-exact', 'linear' (one size), 'bilinear' or 'bicubic' (two),
@@ -187,7 +188,8 @@ def interpolate(
         return _AREA[input.dim()](input, sizes)
     steps: list[float | None] = [None] * (3 - len(sizes))
     steps += scales or [None] * len(sizes)
-    return _C.ops._upsample(input, sizes, mode, bool(align_corners), antialias, *steps)
+    resample = _C.ops._upsample_bytes if input.dtype == weft.uint8 else _C.ops._upsample
+    return resample(input, sizes, mode, bool(align_corners), antialias, *steps)
 
 
 def upsample(

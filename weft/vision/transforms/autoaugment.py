@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from enum import Enum
+from types import ModuleType
 from typing import Any
 
 import weft
@@ -38,32 +39,34 @@ class AutoAugmentPolicy(Enum):
     SVHN = "svhn"
 
 
-def _moved(img: Any, interpolation: Any, fill: Any, moved: Sequence[int]) -> Any:
-    return TF.affine(img, 0.0, list(moved), 1.0, [0.0, 0.0], interpolation, fill)
+def _moved(f: ModuleType, img: Any, interpolation: Any, fill: Any, moved: Sequence[int]) -> Any:
+    return f.affine(img, 0.0, list(moved), 1.0, [0.0, 0.0], interpolation, fill)
 
 
-def _sheared(img: Any, interpolation: Any, fill: Any, slopes: Sequence[float]) -> Any:
+def _sheared(
+    f: ModuleType, img: Any, interpolation: Any, fill: Any, slopes: Sequence[float]
+) -> Any:
     shear = [math.degrees(math.atan(slope)) for slope in slopes]
-    return TF.affine(img, 0.0, [0, 0], 1.0, shear, interpolation, fill, center=[0, 0])
+    return f.affine(img, 0.0, [0, 0], 1.0, shear, interpolation, fill, center=[0, 0])
 
 
-#: Changes of an image by a magnitude x, with an interpolation and a fill value.
-_CHANGES: dict[str, Callable[[Any, float, Any, Any], Any]] = {
-    "Identity": lambda img, x, mode, fill: img,
-    "ShearX": lambda img, x, mode, fill: _sheared(img, mode, fill, (x, 0.0)),
-    "ShearY": lambda img, x, mode, fill: _sheared(img, mode, fill, (0.0, x)),
-    "TranslateX": lambda img, x, mode, fill: _moved(img, mode, fill, (int(x), 0)),
-    "TranslateY": lambda img, x, mode, fill: _moved(img, mode, fill, (0, int(x))),
-    "Rotate": lambda img, x, mode, fill: TF.rotate(img, x, mode, fill=fill),
-    "Brightness": lambda img, x, mode, fill: TF.adjust_brightness(img, 1.0 + x),
-    "Color": lambda img, x, mode, fill: TF.adjust_saturation(img, 1.0 + x),
-    "Contrast": lambda img, x, mode, fill: TF.adjust_contrast(img, 1.0 + x),
-    "Sharpness": lambda img, x, mode, fill: TF.adjust_sharpness(img, 1.0 + x),
-    "Posterize": lambda img, x, mode, fill: TF.posterize(img, int(x)),
-    "Solarize": lambda img, x, mode, fill: TF.solarize(img, x),
-    "AutoContrast": lambda img, x, mode, fill: TF.autocontrast(img),
-    "Equalize": lambda img, x, mode, fill: TF.equalize(img),
-    "Invert": lambda img, x, mode, fill: TF.invert(img),
+#: Changes of an image, by functions f and a magnitude x, with an interpolation and a fill value.
+_CHANGES: dict[str, Callable[[ModuleType, Any, float, Any, Any], Any]] = {
+    "Identity": lambda f, img, x, mode, fill: img,
+    "ShearX": lambda f, img, x, mode, fill: _sheared(f, img, mode, fill, (x, 0.0)),
+    "ShearY": lambda f, img, x, mode, fill: _sheared(f, img, mode, fill, (0.0, x)),
+    "TranslateX": lambda f, img, x, mode, fill: _moved(f, img, mode, fill, (int(x), 0)),
+    "TranslateY": lambda f, img, x, mode, fill: _moved(f, img, mode, fill, (0, int(x))),
+    "Rotate": lambda f, img, x, mode, fill: f.rotate(img, x, mode, fill=fill),
+    "Brightness": lambda f, img, x, mode, fill: f.adjust_brightness(img, 1.0 + x),
+    "Color": lambda f, img, x, mode, fill: f.adjust_saturation(img, 1.0 + x),
+    "Contrast": lambda f, img, x, mode, fill: f.adjust_contrast(img, 1.0 + x),
+    "Sharpness": lambda f, img, x, mode, fill: f.adjust_sharpness(img, 1.0 + x),
+    "Posterize": lambda f, img, x, mode, fill: f.posterize(img, int(x)),
+    "Solarize": lambda f, img, x, mode, fill: f.solarize(img, x),
+    "AutoContrast": lambda f, img, x, mode, fill: f.autocontrast(img),
+    "Equalize": lambda f, img, x, mode, fill: f.equalize(img),
+    "Invert": lambda f, img, x, mode, fill: f.invert(img),
 }
 #: Those that have no magnitude, and those whose magnitude has a sign.
 _PLAIN = ("Identity", "AutoContrast", "Equalize", "Invert")
@@ -133,7 +136,7 @@ class Augment(Transform):
         for name, magnitude in steps:
             if name == "Solarize":
                 magnitude = self._threshold(img, magnitude)
-            img = _CHANGES[name](img, magnitude, self.interpolation, self.fill)
+            img = _CHANGES[name](self.functional, img, magnitude, self.interpolation, self.fill)
         return img
 
     def apply_to(self, img: Any, drawn: Any) -> Any:

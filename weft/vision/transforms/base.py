@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import ModuleType
 from typing import Any
 
 import weft
@@ -16,6 +17,8 @@ __all__ = ["Transform", "p_of", "pair", "symmetric", "uniform"]
 class Transform(Module):
     """A transform of one image: `draw` decides, `apply_to` does."""
 
+    #: The functions of images that it calls: v1's or v2's.
+    functional: ModuleType = TF
     #: The attributes that the transform shows of itself.
     _shown: tuple[str, ...] = ()
 

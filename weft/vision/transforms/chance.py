@@ -9,7 +9,6 @@ from typing import Any
 
 import weft
 from weft import Tensor
-from weft.vision.transforms import functional as TF
 from weft.vision.transforms.base import Transform, p_of, pair, uniform
 
 __all__ = [
@@ -48,7 +47,7 @@ class RandomHorizontalFlip(Chance):
     """
 
     def change(self, img: Any) -> Any:
-        return TF.hflip(img)
+        return self.functional.hflip(img)
 
 
 class RandomVerticalFlip(Chance):
@@ -63,7 +62,7 @@ class RandomVerticalFlip(Chance):
     """
 
     def change(self, img: Any) -> Any:
-        return TF.vflip(img)
+        return self.functional.vflip(img)
 
 
 class RandomGrayscale(Chance):
@@ -80,7 +79,7 @@ class RandomGrayscale(Chance):
         super().__init__(p)
 
     def change(self, img: Any) -> Any:
-        return TF.rgb_to_grayscale(img, TF.get_image_num_channels(img))
+        return self.functional.rgb_to_grayscale(img, self.functional.get_image_num_channels(img))
 
 
 class RandomInvert(Chance):
@@ -94,7 +93,7 @@ class RandomInvert(Chance):
     """
 
     def change(self, img: Any) -> Any:
-        return TF.invert(img)
+        return self.functional.invert(img)
 
 
 class RandomAutocontrast(Chance):
@@ -108,7 +107,7 @@ class RandomAutocontrast(Chance):
     """
 
     def change(self, img: Any) -> Any:
-        return TF.autocontrast(img)
+        return self.functional.autocontrast(img)
 
 
 class RandomEqualize(Chance):
@@ -122,7 +121,7 @@ class RandomEqualize(Chance):
     """
 
     def change(self, img: Any) -> Any:
-        return TF.equalize(img)
+        return self.functional.equalize(img)
 
 
 class RandomPosterize(Chance):
@@ -140,7 +139,7 @@ class RandomPosterize(Chance):
         self.bits = bits
 
     def change(self, img: Any) -> Any:
-        return TF.posterize(img, self.bits)
+        return self.functional.posterize(img, self.bits)
 
     def extra_repr(self) -> str:
         return f"bits={self.bits},p={self.p}"
@@ -161,7 +160,7 @@ class RandomSolarize(Chance):
         self.threshold = threshold
 
     def change(self, img: Any) -> Any:
-        return TF.solarize(img, self.threshold)
+        return self.functional.solarize(img, self.threshold)
 
     def extra_repr(self) -> str:
         return f"threshold={self.threshold},p={self.p}"
@@ -182,7 +181,7 @@ class RandomAdjustSharpness(Chance):
         self.sharpness_factor = sharpness_factor
 
     def change(self, img: Any) -> Any:
-        return TF.adjust_sharpness(img, self.sharpness_factor)
+        return self.functional.adjust_sharpness(img, self.sharpness_factor)
 
     def extra_repr(self) -> str:
         return f"sharpness_factor={self.sharpness_factor},p={self.p}"
@@ -256,7 +255,7 @@ class ColorJitter(Transform):
         order, *factors = drawn
         for i in order.tolist():
             if factors[i] is not None:
-                img = getattr(TF, f"adjust_{self._shown[i]}")(img, factors[i])
+                img = getattr(self.functional, f"adjust_{self._shown[i]}")(img, factors[i])
         return img
 
 
@@ -296,7 +295,7 @@ class GaussianBlur(Transform):
         return self.get_params(*self.sigma)
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.gaussian_blur(img, self.kernel_size, [drawn, drawn])
+        return self.functional.gaussian_blur(img, self.kernel_size, [drawn, drawn])
 
 
 class RandomErasing(Transform):
@@ -387,7 +386,7 @@ class RandomErasing(Transform):
         if drawn is None:
             return img
         top, left, height, width, value = drawn
-        return TF.erase(img, top, left, height, width, value, self.inplace)
+        return self.functional.erase(img, top, left, height, width, value, self.inplace)
 
 
 def check_bounds(scale: Any, ratio: Any) -> None:

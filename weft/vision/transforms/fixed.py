@@ -129,7 +129,7 @@ class ToTensor(Transform):
     """
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.to_tensor(img)
+        return self.functional.to_tensor(img)
 
 
 class PILToTensor(Transform):
@@ -142,7 +142,7 @@ class PILToTensor(Transform):
     """
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.pil_to_tensor(img)
+        return self.functional.pil_to_tensor(img)
 
 
 class ToPILImage(Transform):
@@ -158,7 +158,7 @@ class ToPILImage(Transform):
         self.mode = mode
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.to_pil_image(img, self.mode)
+        return self.functional.to_pil_image(img, self.mode)
 
     def extra_repr(self) -> str:
         return "" if self.mode is None else f"mode={self.mode}"
@@ -179,7 +179,7 @@ class ConvertImageDtype(Transform):
         self.dtype = dtype
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.convert_image_dtype(img, self.dtype)
+        return self.functional.convert_image_dtype(img, self.dtype)
 
 
 class Normalize(Transform):
@@ -197,7 +197,7 @@ class Normalize(Transform):
         self.mean, self.std, self.inplace = mean, std, inplace
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.normalize(img, self.mean, self.std, self.inplace)
+        return self.functional.normalize(img, self.mean, self.std, self.inplace)
 
 
 class Resize(Transform):
@@ -223,7 +223,9 @@ class Resize(Transform):
         self.interpolation = as_mode(interpolation)
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.resize(img, self.size, self.interpolation, self.max_size, self.antialias)
+        return self.functional.resize(
+            img, self.size, self.interpolation, self.max_size, self.antialias
+        )
 
 
 class CenterCrop(Transform):
@@ -244,7 +246,7 @@ class CenterCrop(Transform):
         self.size = pair("size", size)
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.center_crop(img, self.size)
+        return self.functional.center_crop(img, self.size)
 
 
 class FiveCrop(CenterCrop):
@@ -258,7 +260,7 @@ class FiveCrop(CenterCrop):
     """
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.five_crop(img, self.size)
+        return self.functional.five_crop(img, self.size)
 
 
 class TenCrop(CenterCrop):
@@ -278,7 +280,7 @@ class TenCrop(CenterCrop):
         self.vertical_flip = vertical_flip
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.ten_crop(img, self.size, self.vertical_flip)
+        return self.functional.ten_crop(img, self.size, self.vertical_flip)
 
 
 class Pad(Transform):
@@ -304,7 +306,7 @@ class Pad(Transform):
         self.padding, self.fill, self.padding_mode = padding, fill, padding_mode
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.pad(img, self.padding, self.fill, self.padding_mode)
+        return self.functional.pad(img, self.padding, self.fill, self.padding_mode)
 
 
 class Lambda(Transform):
@@ -345,7 +347,7 @@ class Grayscale(Transform):
         self.num_output_channels = num_output_channels
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.rgb_to_grayscale(img, self.num_output_channels)
+        return self.functional.rgb_to_grayscale(img, self.num_output_channels)
 
 
 class LinearTransformation(Transform):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
@@ -143,6 +143,18 @@ def resize(
     >>> TF.resize(weft.rand(3, 20, 30), 10).shape
     torch.Size([3, 10, 15])
     """
+    return resized(img, size, interpolation, max_size, antialias, _functional_tensor.resize)
+
+
+def resized(
+    img: Any,
+    size: Any,
+    interpolation: Any,
+    max_size: int | None,
+    antialias: bool | None,
+    of_tensors: Callable[[Tensor, list[int], str, bool | None], Tensor],
+) -> Any:
+    """`resize` with the given function of tensors."""
     sizes = numbers("size", size, (1, 2))
     if max_size is not None and len(sizes) == 2:
         raise ValueError(
@@ -155,7 +167,7 @@ def resize(
     if new == [height, width]:
         return img
     if isinstance(img, Tensor):
-        return _functional_tensor.resize(img, new, how, antialias)
+        return of_tensors(img, new, how, antialias)
     if antialias is False:
         warnings.warn(
             "Anti-alias option is always applied for PIL Image input. Argument antialias is "

@@ -108,7 +108,7 @@ class RandomCrop(Transform):
         return borders
 
     def draw(self, img: Any) -> Any:
-        _, height, width = TF.get_dimensions(img)
+        _, height, width = self.functional.get_dimensions(img)
         borders = self._borders(height, width)
         height += sum(top + bottom for _, top, _, bottom in borders)
         width += sum(left + right for left, _, right, _ in borders)
@@ -117,8 +117,8 @@ class RandomCrop(Transform):
     def apply_to(self, img: Any, drawn: Any) -> Any:
         borders, part = drawn
         for border in borders:
-            img = TF.pad(img, border, self.fill, self.padding_mode)
-        return TF.crop(img, *part)
+            img = self.functional.pad(img, border, self.fill, self.padding_mode)
+        return self.functional.crop(img, *part)
 
 
 class RandomResizedCrop(Transform):
@@ -171,7 +171,7 @@ class RandomResizedCrop(Transform):
     def apply_to(self, img: Any, drawn: Any) -> Any:
         top, left, height, width = drawn
         how = (self.size, self.interpolation, self.antialias)
-        return TF.resized_crop(img, top, left, height, width, *how)
+        return self.functional.resized_crop(img, top, left, height, width, *how)
 
     def extra_repr(self) -> str:
         scale, ratio = (tuple(round(x, 4) for x in b) for b in (self.scale, self.ratio))
@@ -212,7 +212,9 @@ class RandomRotation(Transform):
         return self.get_params(self.degrees)
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.rotate(img, drawn, self.interpolation, self.expand, self.center, self.fill)
+        return self.functional.rotate(
+            img, drawn, self.interpolation, self.expand, self.center, self.fill
+        )
 
     def extra_repr(self) -> str:
         parts = [f"degrees={self.degrees}, interpolation={self.interpolation.value}"]
@@ -282,13 +284,13 @@ class RandomAffine(Transform):
         return angle, (x, y), scale, (across, down)
 
     def draw(self, img: Any) -> Any:
-        size = TF.get_image_size(img)
+        size = self.functional.get_image_size(img)
         return self.get_params(self.degrees, self.translate, self.scale, self.shear, size)
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
         angle, moved, scale, shear = drawn
         how = (self.interpolation, self.fill, self.center)
-        return TF.affine(img, angle, moved, scale, shear, *how)
+        return self.functional.affine(img, angle, moved, scale, shear, *how)
 
     def extra_repr(self) -> str:
         parts = [f"degrees={self.degrees}"]
@@ -346,14 +348,14 @@ class RandomPerspective(Transform):
     def draw(self, img: Any) -> Any:
         if not weft.rand(1) < self.p:
             return None
-        width, height = TF.get_image_size(img)
+        width, height = self.functional.get_image_size(img)
         return self.get_params(width, height, self.distortion_scale)
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
         if drawn is None:
             return img
         start, end = drawn
-        return TF.perspective(img, start, end, self.interpolation, self.fill)
+        return self.functional.perspective(img, start, end, self.interpolation, self.fill)
 
 
 def _floats(name: str, given: Any) -> Sequence[float]:
@@ -426,10 +428,10 @@ class ElasticTransform(Transform):
         return weft.cat(parts, 1).permute(0, 2, 3, 1)
 
     def draw(self, img: Any) -> Any:
-        return self.get_params(self.alpha, self.sigma, TF.get_dimensions(img)[1:])
+        return self.get_params(self.alpha, self.sigma, self.functional.get_dimensions(img)[1:])
 
     def apply_to(self, img: Any, drawn: Any) -> Any:
-        return TF.elastic_transform(img, drawn, self.interpolation, self.fill)
+        return self.functional.elastic_transform(img, drawn, self.interpolation, self.fill)
 
     def extra_repr(self) -> str:
         names = ("alpha", "sigma", "interpolation", "fill")

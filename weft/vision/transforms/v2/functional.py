@@ -1,7 +1,9 @@
-"""The functions of `transforms.functional` under the names that torchvision's v2 has for them."""
+"""The functions of `transforms.functional` under v2's names, of tensors by v2's formulas."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import weft
@@ -11,16 +13,20 @@ from weft.vision import tv_tensors
 from weft.vision.transforms import functional as _v1
 from weft.vision.transforms.functional import *  # noqa: F403
 from weft.vision.transforms.functional import (
+    InterpolationMode,
     convert_image_dtype,
+    crop,
     elastic_transform,
     get_dimensions,
     get_image_num_channels,
     hflip,
     pil_to_tensor,
+    resized,
     rgb_to_grayscale,
     to_pil_image,
     vflip,
 )  # fmt: skip
+from weft.vision.transforms.v2 import _functional_tensor
 
 __all__ = [
     *_v1.__all__, "elastic", "gaussian_noise", "get_num_channels", "get_size", "grayscale_to_rgb",
@@ -29,6 +35,52 @@ __all__ = [
 
 horizontal_flip, vertical_flip = hflip, vflip
 get_num_channels, elastic = get_image_num_channels, elastic_transform
+
+
+def _of_tensors(name: str) -> Callable[..., Any]:
+    """v1's function of that name, but v2's where the image is a tensor."""
+    of_v1, of_tensors = getattr(_v1, name), getattr(_functional_tensor, name)
+
+    @wraps(of_v1)
+    def either(img: Any, *args: Any, **kwargs: Any) -> Any:
+        return (of_tensors if isinstance(img, Tensor) else of_v1)(img, *args, **kwargs)
+
+    return either
+
+
+adjust_contrast, adjust_saturation, adjust_sharpness = map(
+    _of_tensors, ("adjust_contrast", "adjust_saturation", "adjust_sharpness")
+)
+autocontrast, equalize, posterize = map(_of_tensors, ("autocontrast", "equalize", "posterize"))
+
+
+@wraps(_v1.resize)
+def _resize(
+    img: Any,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    max_size: int | None = None,
+    antialias: bool | None = True,
+) -> Any:
+    return resized(img, size, interpolation, max_size, antialias, _functional_tensor.resize)
+
+
+@wraps(_v1.resized_crop)
+def _resized_crop(
+    img: Any,
+    top: int,
+    left: int,
+    height: int,
+    width: int,
+    size: Any,
+    interpolation: Any = InterpolationMode.BILINEAR,
+    antialias: bool | None = True,
+) -> Any:
+    part = crop(img, top, left, height, width)
+    return resize(part, size, interpolation, antialias=antialias)
+
+
+resize, resized_crop = _resize, _resized_crop
 
 
 def get_size(inpt: Any) -> list[int]:

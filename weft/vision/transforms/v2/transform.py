@@ -16,6 +16,7 @@ from weft.nn import Module
 from weft.utils._pytree import tree_flatten, tree_unflatten
 from weft.vision import tv_tensors
 from weft.vision.transforms import fixed
+from weft.vision.transforms.v2 import functional
 
 __all__ = ["Compose", "OfImages", "RandomApply", "RandomChoice", "RandomOrder", "Transform"]
 
@@ -64,6 +65,8 @@ class OfImages(Transform):
 
     Its docstring is followed by that of the transform.
     """
+
+    functional = functional
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
