@@ -165,6 +165,51 @@ t._convert_indices_from_csr_to_coo(t.tensor([0, 2, 3]), t.tensor([1, 0, 1]))
 t._convert_indices_from_csr_to_coo(t.tensor([0, 2, 3]), t.tensor([1, 0, 1]), transpose=True)
 t.triangular_solve(t.ones(2, 1), t.tensor([[2.0, 1.0], [0.0, 4.0]]))
 t.triangular_solve(t.ones(2, 1), t.tensor([[2.0, 1.0], [3.0, 4.0]]), upper=False, transpose=True)
+t.embedding_bag(t.eye(5), t.tensor([0, 1, 4, 2]), t.tensor([0, 2]), False, 0)[0]
+t.embedding_bag(t.eye(5), t.tensor([0, 1, 4, 2]), t.tensor([0, 2]), False, 1)[:3]
+t.embedding_bag(t.eye(5), t.tensor([1, 4, 2]), t.tensor([0, 1, 3]), False, 1, False, None, True)[:3]
+t.embedding_bag(t.eye(5), t.tensor([0, 1, 4, 2]), t.tensor([0, 2]), False, 2)[0]
+t.embedding_renorm_(t.tensor([[3.0, 4.0], [6.0, 8.0]]), t.tensor([1]), 5.0, 2.0)
+t.conv_tbc(t.arange(24.0).view(4, 2, 3), t.ones(3, 3, 2), t.arange(2.0), 1)
+t.grid_sampler(t.arange(4.0).view(1, 1, 2, 2), t.full((1, 1, 2, 2), 0.3), 0, 1, True)
+t.grid_sampler_2d(t.arange(4.0).view(1, 1, 2, 2), t.full((1, 1, 2, 2), 0.3), 2, 0, False)
+t.grid_sampler_3d(t.arange(8.0).view(1, 1, 2, 2, 2), t.full((1, 1, 2, 2, 3), 0.3), 0, 2, False)
+t.affine_grid_generator(t.eye(2, 3)[None], (1, 1, 2, 3), False)
+t.max_pool1d_with_indices(t.tensor([[1.0, 4.0, 2.0, 0.0]]), 2)
+t.native_layer_norm(t.arange(6.0).view(2, 3), (3,), t.arange(3.0), t.ones(3), 1e-3)
+t.native_group_norm(t.arange(24.0).view(2, 4, 3), t.arange(4.0), None, 2, 4, 3, 2, 1e-3)
+t.native_batch_norm(t.arange(6.0).view(2, 3), None, t.arange(3.0), None, None, True, 0.1, 1e-3)
+t.native_batch_norm(t.arange(6.0).view(2, 3), None, None, t.ones(3), t.ones(3), False, 0.1, 1e-3)
+t.native_dropout(t.ones(3), 0.5, False)
+t.native_channel_shuffle(t.arange(4.0).view(1, 4, 1), 2)
+t.dropout_(t.ones(2), 1.0, True)
+t.alpha_dropout_(t.ones(2), 0.5, False)
+t.feature_dropout_(t.ones(1, 2, 1), 1.0, True)
+t.feature_alpha_dropout_(t.ones(1, 2, 1), 0.5, False)
+t.cosine_embedding_loss(t.eye(2), t.ones(2, 2), t.tensor([1, -1]), 0.1, 0)
+t.hinge_embedding_loss(t.arange(2.0), t.tensor([1.0, -1.0]), 0.5, 2)
+t.margin_ranking_loss(t.arange(2.0), t.ones(2), t.tensor([1.0, -1.0]), 0.5, 2)
+t.poisson_nll_loss(t.arange(2.0), t.ones(2), False, True, 1e-8, 1)
+t.triplet_margin_loss(t.eye(2), t.ones(2, 2), t.zeros(2, 2), 1.0, 1.0, 1e-6, True, 0)
+t.ctc_loss(t.full((4, 1, 3), 1 / 3).log(), t.tensor([[1, 2]]), (4,), (2,), 0, 2)
+t.hash_tensor(t.arange(7.0).view(7, 1) / 3)
+t.hash_tensor(t.arange(24).view(2, 3, 4), (0, 2), keepdim=True)
+t.hash_tensor(t.tensor([[-1, 5], [7, 300]], dtype=t.int16), 1)
+t.hash_tensor(t.ones(2, 0, 3), 1)
+t.hash_tensor(t.tensor(2.5, dtype=t.bfloat16))
+t.ones(2)[t.newaxis].shape
+t.legacy_contiguous_format
+t.get_autocast_gpu_dtype()
+t.backends.cpu.get_cpu_capability() in ("DEFAULT", "AVX2", "AVX512")
+(t.manual_seed(1), t.testing.make_tensor(4, dtype=t.float32, device="cpu", low=2, high=3))[1]
+t.testing.make_tensor(3, 4, dtype=t.int16, device="cpu", noncontiguous=True).stride()
+t.testing.make_tensor((9,), dtype=t.uint8, device="cpu", low=-4, high=1.5, exclude_zero=True)
+t.testing.make_tensor((4,), dtype=t.complex64, device="cpu", requires_grad=True).requires_grad
+t.nn.functional.linear_cross_entropy(t.eye(3), t.ones(4, 3), t.tensor([0, 3, 1]), reduction="none")
+t.nn.functional.linear_cross_entropy(t.ones(3), t.eye(4, 3), t.tensor(1), linear_bias=t.ones(4))
+t.nn.functional.linear_cross_entropy(t.eye(2), t.ones(3, 5, 2), t.ones(2, 5).long())
+t.nn.functional.linear_cross_entropy(t.eye(2), t.ones(3, 2), t.eye(2, 3), label_smoothing=0.1)
+t.nn.LinearCrossEntropyLoss(5, 10, out_features=(4, 3), bias=True)
 t.classes.foo.bar
 t.futures.__all__
 t._utils._get_device_index(0)

@@ -27,11 +27,14 @@ __all__ = [
     "custom_fwd",
     "get_autocast_cpu_dtype",
     "get_autocast_dtype",
+    "get_autocast_gpu_dtype",
     "is_autocast_available",
     "is_autocast_cache_enabled",
     "is_autocast_cpu_enabled",
     "is_autocast_enabled",
     "set_autocast_cache_enabled",
+    "set_autocast_cpu_dtype",
+    "set_autocast_cpu_enabled",
 ]
 
 _KNOWN = ("cpu", "cuda", "mps", "xpu", "mtia", "hpu", "xla", "maia")
@@ -97,6 +100,42 @@ def get_autocast_cpu_dtype() -> _C.dtype:
     torch.bfloat16
     """
     return get_autocast_dtype("cpu")
+
+
+def get_autocast_gpu_dtype() -> _C.dtype:
+    """`get_autocast_dtype("cuda")`.
+
+    >>> weft.get_autocast_gpu_dtype()
+    torch.float16
+    """
+    return get_autocast_dtype("cuda")
+
+
+def set_autocast_cpu_enabled(enabled: bool) -> None:
+    """Whether the code that follows runs as in an `autocast` scope of the CPU.
+
+    >>> weft.set_autocast_cpu_enabled(False)
+    >>> weft.is_autocast_cpu_enabled()
+    False
+    """
+    _C._set_mode((_C._mode() & ~_ON) | (_ON if enabled else 0))
+
+
+def set_autocast_cpu_dtype(dtype: _C.dtype) -> None:
+    """What products run in where autocast is on for the CPU: bfloat16 or float16.
+
+    Raises: RuntimeError for another dtype.
+
+    >>> weft.set_autocast_cpu_dtype(weft.bfloat16)
+    >>> weft.get_autocast_cpu_dtype()
+    torch.bfloat16
+    """
+    if dtype not in (_C.bfloat16, _C.float16):
+        raise RuntimeError(
+            f"[set_autocast_cpu_dtype] expected bfloat16 or float16, got {dtype}: Currently, "
+            "AutocastCPU only support Bfloat16 or Float16 as the autocast_cpu_dtype"
+        )
+    _C._set_mode((_C._mode() & ~_HALF) | (_HALF if dtype == _C.float16 else 0))
 
 
 def set_autocast_cache_enabled(enabled: bool) -> None:

@@ -8,7 +8,17 @@ from weft import _C
 from weft._C import is_anomaly_check_nan_enabled, is_anomaly_enabled
 
 __all__ = ["detect_anomaly", "is_anomaly_check_nan_enabled", "is_anomaly_enabled",
-           "set_detect_anomaly"]  # fmt: skip
+           "set_anomaly_enabled", "set_detect_anomaly"]  # fmt: skip
+
+
+def set_anomaly_enabled(mode: bool, check_nan: bool = True) -> None:
+    """Turns anomaly mode on or off at once.
+
+    >>> weft.set_anomaly_enabled(False)
+    >>> weft.is_anomaly_enabled()
+    False
+    """
+    _C._set_anomaly(mode, check_nan)
 
 
 class set_detect_anomaly:

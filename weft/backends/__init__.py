@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Generator
 from contextlib import contextmanager
 
-from weft.backends import cuda, cudnn, mkl, mkldnn, mps, openmp
+from weft.backends import cpu, cuda, cudnn, mkl, mkldnn, mps, openmp
 
-__all__ = ["cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
+__all__ = ["cpu", "cuda", "cudnn", "mkl", "mkldnn", "mps", "openmp"]
 
 #: How products on a GPU or by a library may round: there is none whose rounding it would say.
 fp32_precision = "none"

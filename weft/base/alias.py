@@ -73,9 +73,10 @@ HOUSE = {
     "weft.nn": """activation adaptive_softmax batchnorm containers conv dropout embedding
         embedding_bag flatten fold fractional functional_activation functional_attention
         functional_ctc functional_distance functional_dropout functional_embedding
-        functional_fractional functional_image functional_loss functional_loss_margin
-        functional_norm functional_pool lazy linear loss loss_margin module module_backward
-        module_hooks module_state module_tensors module_tree normalization padding
+        functional_fractional functional_image functional_loss functional_loss_linear
+        functional_loss_margin functional_native functional_norm functional_pool lazy linear
+        loss loss_linear loss_margin module module_backward module_hooks module_state
+        module_tensors module_tree normalization padding
         parameter_containers pooling removable_handle rnn rnn_cells rrelu sdpa shared_structure
         shuffle transformer upsampling""",
     "weft.nn.parallel": "data",
@@ -91,7 +92,7 @@ HOUSE = {
     "weft.sparse": """arithmetic create files gradients layouts named products reductions table
         tensor text""",
     "weft.special": "aliases bessel distributions pointwise polynomials",
-    "weft.testing": "comparison",
+    "weft.testing": "comparison making",
     "weft.utils._pytree": "nodes specs text",
     "weft.utils.tensorboard": "graphs",
     "weft.utils.data": "channel collate failure fetch parallel worker worker_info",

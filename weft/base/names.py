@@ -11,9 +11,9 @@ __all__ = [
     "AcceleratorError", "BFloat16Tensor", "BoolTensor", "ByteTensor", "CharTensor", "DoubleTensor",
     "FloatTensor", "HalfTensor", "IntTensor", "LongTensor", "OutOfMemoryError", "ShortTensor",
     "cdouble", "cfloat", "chalf", "channels_last", "channels_last_3d", "contiguous_format",
-    "double", "e", "float", "half", "inf", "int", "jagged", "layout", "long", "memory_format",
-    "nan", "pi", "preserve_format", "short", "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc",
-    "sparse_csr", "strided",
+    "double", "e", "float", "half", "inf", "int", "jagged", "layout", "legacy_contiguous_format",
+    "long", "memory_format", "nan", "newaxis", "pi", "preserve_format", "short",
+    "sparse_bsc", "sparse_bsr", "sparse_coo", "sparse_csc", "sparse_csr", "strided",
 ]  # fmt: skip
 
 
@@ -56,6 +56,10 @@ sparse_bsr = layout("sparse_bsr")
 sparse_bsc = layout("sparse_bsc")
 jagged = layout("jagged")
 contiguous_format = memory_format("contiguous_format")
+legacy_contiguous_format = contiguous_format
+
+#: In an index, a new dimension of size 1.
+newaxis = None
 preserve_format = memory_format("preserve_format")
 channels_last = memory_format("channels_last")
 channels_last_3d = memory_format("channels_last_3d")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import Any
 
@@ -11,9 +12,11 @@ from weft.base.device import device, expect_cpu, is_meta, make_new_on, new_on_me
 
 __all__ = [
     "are_deterministic_algorithms_enabled", "get_default_device", "get_deterministic_debug_mode",
-    "get_float32_matmul_precision", "is_deterministic_algorithms_warn_only_enabled",
+    "get_float32_matmul_precision", "get_num_interop_threads",
+    "is_deterministic_algorithms_warn_only_enabled",
     "set_default_device", "set_default_tensor_type", "set_deterministic_debug_mode",
-    "set_float32_matmul_precision", "set_printoptions", "use_deterministic_algorithms",
+    "set_float32_matmul_precision", "set_num_interop_threads", "set_printoptions",
+    "use_deterministic_algorithms",
 ]  # fmt: skip
 
 
@@ -22,6 +25,7 @@ class _State:
 
     precision = "highest"
     deterministic = 0
+    interop_threads: int | None = None
 
 
 _state = _State()
@@ -51,6 +55,43 @@ def get_float32_matmul_precision() -> str:
     'highest'
     """
     return _state.precision
+
+
+def set_num_interop_threads(threads: int) -> None:
+    """How many threads may run operators that do not depend on each other: one does here.
+
+    A program may say so once; `get_num_interop_threads` tells it. `set_num_threads` is for the
+    threads within an operator.
+
+    Raises: RuntimeError the second time, or for less than 1.
+
+    >>> weft.set_num_interop_threads(0)
+    Traceback (most recent call last):
+    RuntimeError: ...
+    """
+    if isinstance(threads, bool) or not isinstance(threads, int):
+        raise TypeError(
+            "[set_num_interop_threads] set_num_interop_threads expects an int, but got "
+            f"{type(threads).__name__}"
+        )
+    if threads < 1:
+        raise RuntimeError(f"[set_num_interop_threads] expects a positive integer, got {threads}")
+    if _state.interop_threads is not None:
+        raise RuntimeError(
+            f"[set_num_interop_threads] expected one call, got another, of {threads}: cannot set "
+            "number of interop threads after parallel work has started or "
+            "set_num_interop_threads called"
+        )
+    _state.interop_threads = threads
+
+
+def get_num_interop_threads() -> int:
+    """What `set_num_interop_threads` was given, else the number of processors.
+
+    >>> weft.get_num_interop_threads() >= 1
+    True
+    """
+    return _state.interop_threads or os.cpu_count() or 1
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

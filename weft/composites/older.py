@@ -9,7 +9,7 @@ import weft
 from weft import _C, Tensor, return_types
 from weft.base.forms import forms
 
-__all__ = ["triangular_solve"]
+__all__ = ["eig", "lstsq", "matrix_rank", "solve", "symeig", "triangular_solve"]
 
 
 def _cast(name: str, dtype: Any) -> Callable[[Tensor, bool], Tensor]:
@@ -113,3 +113,25 @@ def triangular_solve(
         left, b, upper=upper != transpose, unitriangular=unitriangular
     )
     return return_types.triangular_solve(solution, A.clone())
+
+
+def _removed(name: str, now: str) -> Callable[..., Any]:
+    def removed(*args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(
+            f"[{name}] This function was deprecated since version 1.9 and is now removed. "
+            f"Hint: `torch.linalg.{now}`"
+        )
+
+    removed.__name__ = removed.__qualname__ = name
+    removed.__doc__ = f"""Raises RuntimeError: `linalg.{now}` is in its place, in PyTorch too.
+
+    >>> weft.{name}(weft.eye(2))
+    Traceback (most recent call last):
+    RuntimeError: ...
+    """
+    return removed
+
+
+eig, symeig = _removed("eig", "eig"), _removed("symeig", "eigh")
+lstsq, solve = _removed("lstsq", "lstsq"), _removed("solve", "solve")
+matrix_rank = _removed("matrix_rank", "matrix_rank")

@@ -103,6 +103,7 @@ from weft.nn.loss import (
     NLLLoss2d,
     SmoothL1Loss,
 )
+from weft.nn.loss_linear import LinearCrossEntropyLoss
 from weft.nn.loss_margin import (
     CosineEmbeddingLoss,
     CosineSimilarity,
@@ -211,6 +212,7 @@ __all__ = [
     # linear layers
     "Identity",
     "Linear",
+    "LinearCrossEntropyLoss",
     "Bilinear",
     "AdaptiveLogSoftmaxWithLoss",
     # tables, shapes, dropout, normalization

@@ -68,6 +68,7 @@ from weft.nn.functional_loss import (
     poisson_nll_loss,
     smooth_l1_loss,
 )
+from weft.nn.functional_loss_linear import linear_cross_entropy
 from weft.nn.functional_loss_margin import (
     cosine_embedding_loss,
     hinge_embedding_loss,
@@ -141,6 +142,7 @@ __all__ = [
     "nll_loss",
     "mse_loss",
     "l1_loss",
+    "linear_cross_entropy",
     "smooth_l1_loss",
     "huber_loss",
     "binary_cross_entropy",

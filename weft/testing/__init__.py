@@ -1,5 +1,6 @@
-"""What tests of programs ask: whether tensors, numbers and containers of them are close."""
+"""What tests of programs ask: tensors for them, and whether tensors and containers are close."""
 
 from weft.testing.comparison import assert_allclose, assert_close
+from weft.testing.making import make_tensor
 
-__all__ = ["assert_allclose", "assert_close"]
+__all__ = ["assert_allclose", "assert_close", "make_tensor"]

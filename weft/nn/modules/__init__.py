@@ -54,7 +54,7 @@ _FILES = {
         BCEWithLogitsLoss HingeEmbeddingLoss MultiLabelMarginLoss SmoothL1Loss HuberLoss
         SoftMarginLoss CrossEntropyLoss MultiLabelSoftMarginLoss CosineEmbeddingLoss
         MarginRankingLoss MultiMarginLoss TripletMarginLoss TripletMarginWithDistanceLoss
-        CTCLoss NLLLoss2d""",
+        CTCLoss NLLLoss2d LinearCrossEntropyLoss""",
     "module": """Module register_module_buffer_registration_hook
         register_module_module_registration_hook register_module_parameter_registration_hook
         register_module_forward_pre_hook register_module_forward_hook
