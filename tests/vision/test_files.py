@@ -55,6 +55,10 @@ def test_digits_are_read_as_torchvision_reads_them(torch, torchvision, tmp_path,
     (image, label), (expected, other) = ours[3], theirs[3]
     assert image.mode == "L" and np.array_equal(np.asarray(image), np.asarray(expected))
     assert label == other and type(label) is int
+    for old in ("train_data", "test_data", "train_labels", "test_labels"):
+        with pytest.warns(UserWarning) as said:
+            found, wanted = (getattr(x, old).tolist() for x in (ours, theirs))
+        assert found == wanted and str(said[0].message) == str(said[1].message)
 
 
 def test_packed_files_are_read_if_their_sums_are_right(tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import string
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -95,6 +96,32 @@ class MNIST(VisionDataset):
             return path
         sum_ = dict(self.resources).get(f"{name}.gz")
         return f"{path}.gz" if check_integrity(f"{path}.gz", sum_) else None
+
+    @property
+    def train_data(self) -> Tensor:
+        """`data`, by its name of old."""
+        return self._renamed("train_data", "data")
+
+    @property
+    def test_data(self) -> Tensor:
+        """`data`, by its name of old."""
+        return self._renamed("test_data", "data")
+
+    @property
+    def train_labels(self) -> Tensor:
+        """`targets`, by its name of old."""
+        return self._renamed("train_labels", "targets")
+
+    @property
+    def test_labels(self) -> Tensor:
+        """`targets`, by its name of old."""
+        return self._renamed("test_labels", "targets")
+
+    def _renamed(self, old: str, new: str) -> Tensor:
+        """What an old name stands for, with PyTorch's warning."""
+        warnings.warn(f"{old} has been renamed {new}", stacklevel=3)
+        found: Tensor = getattr(self, new)
+        return found
 
     @property
     def raw_folder(self) -> str:
