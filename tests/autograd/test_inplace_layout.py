@@ -150,5 +150,10 @@ def test_variable_is_the_tensor(torch):
         v = lib.autograd.Variable(x, requires_grad=True)
         assert v.requires_grad and v.is_leaf and isinstance(v, lib.autograd.Variable)
         assert v.data_ptr() == x.data_ptr()
-    with pytest.raises(TypeError):
-        weft.autograd.Variable([1.0])
+        assert lib.autograd.Variable().shape == (0,)
+        with pytest.raises(TypeError, match="has to be a tensor"):
+            lib.autograd.Variable([1.0])
+        with pytest.warns(UserWarning, match="volatile was removed"):  # older programs say it
+            assert not lib.autograd.Variable(x, volatile=True).requires_grad
+            with pytest.raises(ValueError, match="can't be volatile and require_grad"):
+                lib.autograd.Variable(x, requires_grad=True, volatile=True)

@@ -100,6 +100,32 @@ def test_a_program_that_agrees(tmp_path, torch):
     assert int(lines[-1].split()[2]) > 90
 
 
+def test_scripts_are_read_from_the_sources_and_storages_stay_resizable(tmp_path, torch):
+    """weft's `jit.script` refused what ran rewritten, and PyTorch to resize what had been told."""
+    status, out = compare(tmp_path, """
+        import torch
+        def doubled(x):
+            return x * 2
+        @torch.jit.script
+        def factorial(n):
+            z = torch.ones([1], dtype=torch.int64)
+            for i in range(int(n)):
+                z = z * (i + 1)
+            return doubled(z)
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.layer = torch.nn.Linear(2, 2)
+            def forward(self, x):
+                return doubled(self.layer(x)) if x.sum() > 0 else x
+        print(factorial(torch.tensor(4)), torch.jit.script(Net())(torch.ones(1, 2)).shape)
+        x = torch.ones(2)
+        print(x.resize_(5).zero_(), x.new().resize_as_(x).zero_())
+    """)  # fmt: skip
+    assert status == 0 and "tensor([48]) torch.Size([1, 2])" in out, out
+    assert "the same: " in out and "but for" not in out, out
+
+
 DIFFERING = {
     "a function": ("""
         import helper, torch, torch.nn.functional as F

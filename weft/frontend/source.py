@@ -48,6 +48,9 @@ class Piece(NamedTuple):
     code: CodeType
 
 
+#: Files whose functions run rewritten, as under `weft run --compare`: the source counts there.
+rewritten: set[str] = set()
+
 _pieces: OrderedDict[tuple[str, int, int], Piece] = OrderedDict()
 
 
@@ -181,7 +184,8 @@ def compiled(code: CodeType, lines: list[str], text: str, first: int) -> Piece |
 
 def look_up(code: CodeType, piece: Piece) -> Found | None:
     """The function in a piece that is `code`."""
-    twins = [c for c in codes(piece.code, code) if same(code, c)]
+    known = code.co_filename in rewritten
+    twins = [c for c in codes(piece.code, code) if known or same(code, c)]
     if not twins:
         return None
     exact = [c for c in twins if c.co_linetable == code.co_linetable]

@@ -274,12 +274,13 @@ class Observer:
         return False
 
     def _values(self, tensor: Any) -> np.ndarray[Any, Any] | None:
-        """A copy's or the tensor's own memory; None for what has no values that can be read."""
+        """A copy, as a tensor that NumPy shares is not resized any more; None for what has no
+        values that can be read."""
         try:
             plain = tensor.detach().resolve_conj().resolve_neg()
             if plain.dtype.is_floating_point and plain.dtype.itemsize < 4:
                 plain = plain.float()
-            return np.ascontiguousarray(plain.numpy())
+            return np.ascontiguousarray(plain.clone().numpy())
         except (RuntimeError, TypeError, NotImplementedError, ValueError):
             return None
 
@@ -388,7 +389,18 @@ def _run(files: Files, words: list[str]) -> None:
     exec(files.code(words[0]), vars(main_module))
 
 
-def _install(library: Any, observer: Observer) -> None:
+def _script_from_sources(observer: Observer, files: Files) -> None:
+    """Has weft's `jit.script` read what the user wrote, and what it made run without being told."""
+    source: Any = importlib.import_module("weft.frontend.source")
+    source.rewritten = files.known
+    scripted: Any = importlib.import_module("weft.jit.scripted")
+    for name in ("ScriptFunction", "RecursiveScriptModule"):
+        base = getattr(scripted, name)
+        own = {"__call__": observer.unseen_call(base.__call__), "__module__": base.__module__}
+        setattr(scripted, name, type(name, (base,), own))
+
+
+def _install(library: Any, observer: Observer, files: Files) -> None:
     """Has the rewritten files find the observer, and what it stands before."""
     vars(builtins)[OBSERVER] = observer
     for clock in [*_CLOCKS, *(f"{name}_ns" for name in _CLOCKS)]:
@@ -398,6 +410,9 @@ def _install(library: Any, observer: Observer) -> None:
             setattr(library.func, transform, observer.unseen(getattr(library.func, transform)))
     library.vmap = library.func.vmap
     library.jit.trace = observer.unseen_call(library.jit.trace)
+    if hasattr(library.version, "weft"):
+        _script_from_sources(observer, files)
+
 
 
 def main(words: list[str]) -> None:
@@ -410,7 +425,7 @@ def main(words: list[str]) -> None:
     library.manual_seed(int(seed))
     random.seed(int(seed))
     np.random.seed(int(seed) % 2**32)
-    _install(library, observer)
+    _install(library, observer, files)
     sys.path[0] = folder
     sys.meta_path.insert(0, Finder(files))
     sys.stdout = output = _Output(observer, sys.stdout)

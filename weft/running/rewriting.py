@@ -21,8 +21,10 @@ __all__ = ["OBSERVER", "Files", "Finder", "Site", "rewrite"]
 
 OBSERVER = "__weft_seen__"
 
-#: Calls whose results hold what lay in memory; those of the second line where they are given sizes.
+#: Calls whose results hold what lay in memory; those that grow are
+#: not told of; the last where they are given sizes.
 _EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
+_GROWN = {"resize_", "resize_as_"}
 _SIZED = {
     "Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "IntTensor", "new",
     "LongTensor", "ShortTensor", "CharTensor", "ByteTensor", "BoolTensor",
@@ -69,7 +71,7 @@ class _Rewriter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> Any:
         name = getattr(node.func, "attr", getattr(node.func, "id", "call"))
         self.generic_visit(node)
-        if isinstance(node.func, ast.Name) and name in _PLAIN:
+        if name in _GROWN or (isinstance(node.func, ast.Name) and name in _PLAIN):
             return node
         if name in _SIZED and node.args and not isinstance(node.args[0], ast.Starred):
             node.args[0] = self.seen("size", node.args[0], node.args[0], name)
