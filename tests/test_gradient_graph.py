@@ -151,3 +151,13 @@ def test_a_penalty_on_the_gradient_of_a_pool(request: Any, lib: str) -> None:
     (g,) = t.autograd.grad(t.nn.functional.conv1d(x.detach(), w).sum(), w, create_graph=True)
     g.norm().backward()  # depends on nothing
     assert w.grad is None
+
+
+@pytest.mark.parametrize("sign", ["+", "*"])
+def test_the_tensor_comes_before_a_number(torch: Any, sign: str) -> None:
+    """`2 * x` is `x.__rmul__(2)`: programs go down a graph by `next_functions[0]`."""
+    for lib in (weft, torch):
+        x = lib.ones(2, requires_grad=True).sin()
+        node = (2 * x if sign == "*" else 2 + x).grad_fn
+        names = [None if n is None else n.name() for n, _ in node.next_functions]
+        assert names == ["SinBackward0", None]

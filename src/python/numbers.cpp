@@ -18,6 +18,15 @@ const Op& op_named(const char* name) { return table().at(name); }
         static const Op& op = op_named(name);                                                      \
         return binary({method, reflected}, a, b, [&] { return call_binary(op, a, b); });           \
     }
+/// Of a number and a tensor the tensor is the first operand, as the reflected methods have it: what
+/// `grad_fn.next_functions` shows.
+#define WEFT_COMMUTING_SLOT(slot, name)                                                            \
+    PyObject* slot(PyObject* a, PyObject* b) {                                                     \
+        static const Op& op = op_named(name);                                                      \
+        return binary({name, name}, a, b, [&] {                                                    \
+            return is_tensor(a) ? call_binary(op, a, b) : call_binary(op, b, a);                   \
+        });                                                                                        \
+    }
 #define WEFT_UNARY_SLOT(slot, name)                                                                \
     PyObject* slot(PyObject* a) {                                                                  \
         static const Op& op = op_named(name);                                                      \
@@ -61,8 +70,8 @@ PyObject* in_place_binary(const Op& op, PyObject* a, PyObject* b) {
     });
 }
 
-WEFT_BINARY_SLOT(nb_add, "add", "add", "add")
-WEFT_BINARY_SLOT(nb_multiply, "mul", "mul", "mul")
+WEFT_COMMUTING_SLOT(nb_add, "add")
+WEFT_COMMUTING_SLOT(nb_multiply, "mul")
 WEFT_BINARY_SLOT(nb_floor_divide, "floor_divide", "__floordiv__", "__rfloordiv__")
 WEFT_BINARY_SLOT(nb_remainder, "remainder", "__mod__", "__rmod__")
 WEFT_BINARY_SLOT(nb_and, "bitwise_and", "__and__", "__rand__")

@@ -147,6 +147,9 @@ REFUSALS = {
     "sequence": lambda t, p, m, net: p.remove_parametrizations(
         p.register_parametrization(net, "weight", m[2]()), "weight", leave_parametrized=False
     ),
+    "another inverse's shape": lambda t, p, m, net: inverse(t, p, net, lambda x: x[0]),
+    "another inverse's dtype": lambda t, p, m, net: inverse(t, p, net, lambda x: x.double()),
+    "another inverse's type": lambda t, p, m, net: inverse(t, p, net, lambda x: [x]),
     "blind": lambda t, p, m, net: setattr(
         p.register_parametrization(net, "weight", m[3]()), "weight", t.ones(3, 4)
     ),
@@ -182,6 +185,14 @@ REFUSALS = {
         net, [{"bias": t.ones(3)}, {"bias": t.ones(3)}], t.ones(1, 4)
     ),
 }
+
+
+def inverse(t, p, net, right_inverse):
+    """A second parametrization, whose `right_inverse` is looked at too."""
+    for how in (lambda x: x, right_inverse):
+        module = t.nn.Identity()
+        module.right_inverse = how
+        p.register_parametrization(net, "weight", module)
 
 
 @pytest.mark.filterwarnings("ignore::FutureWarning")

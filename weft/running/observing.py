@@ -18,6 +18,7 @@ import runpy
 import sys
 import threading
 import time
+import timeit
 import traceback
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -405,11 +406,15 @@ def _install(library: Any, observer: Observer, files: Files) -> None:
     vars(builtins)[OBSERVER] = observer
     for clock in [*_CLOCKS, *(f"{name}_ns" for name in _CLOCKS)]:
         setattr(time, clock, observer.clock(clock, getattr(time, clock)))
+    timeit.default_timer = time.perf_counter  # PyTorch has imported it before, with the real one
     for transform in _TRANSFORMS:
         if hasattr(library.func, transform):
             setattr(library.func, transform, observer.unseen(getattr(library.func, transform)))
     library.vmap = library.func.vmap
     library.jit.trace = observer.unseen_call(library.jit.trace)
+    library.export.export = observer.unseen_call(library.export.export)
+    for check in ("gradcheck", "gradgradcheck"):  # each library calls the function when it likes
+        setattr(library.autograd, check, observer.unseen_call(getattr(library.autograd, check)))
     if hasattr(library.version, "weft"):
         _script_from_sources(observer, files)
 

@@ -238,6 +238,29 @@ def _inject_property(module: Module, name: str) -> None:
     setattr(type(module), name, property(read, write))
 
 
+def _expect_inverse(parametrization: Any, name: str, value: Tensor) -> None:
+    """Raises where a `right_inverse` gives what the parametrizations before it do not take."""
+    if not hasattr(parametrization, "right_inverse"):
+        return
+    try:
+        found = parametrization.right_inverse(value)
+    except NotImplementedError:
+        return
+    if not isinstance(found, Tensor):
+        raise ValueError(
+            f"parametrization.right_inverse must return a tensor. Got: {type(found).__name__}"
+        )
+    for what, now, before in (
+        ("dtype", found.dtype, value.dtype), ("shape", found.shape, value.shape),
+    ):  # fmt: skip
+        if now != before:
+            raise ValueError(
+                f"The tensor returned by parametrization.right_inverse must have the same {what} "
+                f"as module.{name}, unless the `unsafe` flag is enabled.\n"
+                f"module.{name}.{what}: {before}\nreturned {what}: {now}"
+            )
+
+
 def register_parametrization(
     module: Module, tensor_name: str, parametrization: Module, *, unsafe: bool = False
 ) -> Module:
@@ -283,6 +306,7 @@ def register_parametrization(
                     f"parametrization(module.{tensor_name}): "
                     f"{getattr(after, 'dtype', type(after))}, {getattr(after, 'shape', '')}"
                 )
+            _expect_inverse(parametrization, tensor_name, after)
         parametrizations.append(parametrization)
         parametrizations.unsafe |= unsafe
     elif tensor_name in module._buffers or tensor_name in module._parameters:
