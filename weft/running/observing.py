@@ -419,7 +419,6 @@ def _install(library: Any, observer: Observer, files: Files) -> None:
         _script_from_sources(observer, files)
 
 
-
 def main(words: list[str]) -> None:
     """Runs the program of the command line and tells of it."""
     name, seed, out, answers, folder, *program = words
