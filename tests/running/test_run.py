@@ -77,6 +77,11 @@ IDENTITY = """
     assert v2.__name__ == "torchvision.transforms.v2" and v2.__spec__.name == v2.__name__
     assert importlib.metadata.version("torchvision") == "0.28.0"
     assert torchvision.models.resnet18.__module__ == "weft.vision.models.resnet"
+    # what DETR's nested_tensor_from_tensor_list asks for, which programs copy
+    seen = []
+    asks = lambda x: (seen.append(bool(torchvision._is_tracing())), x * 2)[1]
+    torch.jit.trace(asks, torch.ones(2))
+    assert seen and seen[0] and not torchvision._is_tracing()
 
     # what there is not
     def said(name):

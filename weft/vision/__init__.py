@@ -5,6 +5,7 @@ extra `weft[vision]` installs Pillow) or tensors [..., C, H, W].
 """
 
 from weft.base.alias import TORCHVISION
+from weft.base.core_names import _get_tracing_state as _is_tracing  # noqa: F401  DETR asks for it
 from weft.vision import datasets, io, models, ops, transforms, tv_tensors, utils
 
 __all__ = [
