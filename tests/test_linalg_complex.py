@@ -134,3 +134,23 @@ def test_exponentials_of_large_matrices_and_batches_of_unlike_size():
         turn = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
         np.testing.assert_allclose(out[k].numpy(), turn, 1e-13, 1e-13)
     assert weft.linalg.matrix_exp(weft.eye(2) * float("nan")).isnan().all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("norm", [0, 1e-9, 1e-4, 0.03, 0.2, 0.5, 0.9, 1.4, 2.5, 20])
+def test_exponentials_of_every_degree(dtype, norm):
+    """Each Taylor polynomial, beside a series of long doubles; a batch has its parts' bits."""
+    rng = np.random.default_rng(1)
+    A = rng.standard_normal((2, 6, 6)) + 1j * rng.standard_normal((2, 6, 6))
+    A = (A if dtype.startswith("complex") else A.real) / np.abs(A).sum(-2).max() * norm
+    A = A.astype(dtype)
+    scaled = A.astype(np.clongdouble if dtype.startswith("complex") else np.longdouble) / 64
+    series = term = np.broadcast_to(np.eye(6, dtype=scaled.dtype), A.shape)
+    for k in range(1, 20):
+        term = np.einsum("bij,bjk->bik", term, scaled) / k
+        series = series + term
+    for _ in range(6):
+        series = np.einsum("bij,bjk->bik", series, series)
+    out = weft.linalg.matrix_exp(weft.tensor(A))
+    assert np.abs(out.numpy() - series).max() <= 20 * np.finfo(dtype).eps * np.abs(series).max()
+    assert all(weft.equal(weft.linalg.matrix_exp(weft.tensor(A[k])), out[k]) for k in (0, 1))

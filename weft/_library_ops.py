@@ -38,7 +38,7 @@ _NOW_IN_TABLE = {
         f"linalg_{name}": f"linalg_{name}"
         for name in (
             "cholesky_ex", "det", "eig", "eigh", "inv_ex", "ldl_factor_ex", "lu_factor_ex",
-            "pinv", "qr", "slogdet", "solve_ex", "solve_triangular", "svd",
+            "matrix_exp", "pinv", "qr", "slogdet", "solve_ex", "solve_triangular", "svd",
         )
     },
     "cholesky_solve": "_cholesky_solve",

@@ -13,7 +13,7 @@ namespace weft {
     X(cumulative) X(sort) X(loss) X(ctc) X(margin) X(binary_loss) X(cross_entropy) X(complex) \
     X(transcendental) X(bits) X(conv) X(pad) X(pool) X(batch_norm) X(resample) X(grid_sample) X(scan) X(scatter_reduce) \
     X(poisson) X(special) X(gamma_draw) X(sparse_product) X(tie) X(fft) \
-    X(linear_system) X(lu) X(ldl) X(triangular) X(cholesky) X(orthogonal) X(spectral) X(least_squares)
+    X(linear_system) X(lu) X(ldl) X(triangular) X(cholesky) X(orthogonal) X(spectral) X(least_squares) X(matrix_exp)
 // clang-format on
 
 #define X(family) void register_##family(Table& table);
