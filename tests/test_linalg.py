@@ -196,3 +196,23 @@ def test_float32_stays():
 def test_records_are_listed_with_the_tables():
     names = {r["name"] for r in weft._library_ops.records()}
     assert {"mul", "linalg_svd", "linalg_det"} <= names
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n, k", [(40, 2), (64, 3), (97, 5), (300, 16)])
+def test_systems_of_few_columns_are_solved_in_blocks(dtype, n, k):
+    """Both triangles and their transposes; what lies in the other triangle is not read."""
+    rng = np.random.default_rng(n)
+    full = (rng.standard_normal((n, n)) / n + np.eye(n)).astype(dtype)
+    B = rng.standard_normal((n, k)).astype(dtype)
+    near = 200 * np.finfo(dtype).eps
+    for upper in (False, True):
+        T = np.triu(full) if upper else np.tril(full)
+        A = weft.tensor(T + np.where(T == 0, np.nan, 0).astype(dtype))
+        for unit in (False, True):
+            M = T - np.diag(np.diag(T)) + np.eye(n, dtype=dtype) if unit else T
+            X = weft.linalg.solve_triangular(A, weft.tensor(B), upper=upper, unitriangular=unit)
+            assert np.abs(M @ X.numpy() - B).max() <= near * np.abs(B).max()
+        X = weft.cholesky_solve(weft.tensor(B), weft.tensor(T), upper=upper).numpy()
+        product = T.T @ (T @ X) if upper else T @ (T.T @ X)
+        assert np.abs(product - B).max() <= near * np.abs(B).max()

@@ -39,12 +39,22 @@ void transpose(int64_t rows, int64_t cols, const T* from, T* to) {
     transpose(rows, cols, from, cols, to, rows);
 }
 
+/// The X with A X = B, or Aᵀ X = B, in the place of B [n, k] of few columns: in blocks, by our products.
+/// float and double.
+template <class T>
+void solve_few(Triangle of, bool transposed, int64_t n, int64_t k, const T* a, T* x);
+
 /// The X with X T = B in the place of B [k, n], row-major, for a triangle T of the row-major `a` [n, n],
 /// or of its transpose or adjoint, as BLAS calls them for the column-major matrix that it sees.
 template <class T>
 void solve_right(char triangle, char trans, char diagonal, int64_t k, int64_t n, const T* a, T* x) {
     const auto rows = lapack::size(n), columns = lapack::size(k);
     const T one(1);
+    if constexpr (!lapack::is_complex<T>) {
+        // BLAS: (512, 2) 73 us against 21, (512, 16) 94 against 88, but (64, 16) 3.5 against 6.9
+        if (k > 1 && k <= 16 && 16 * k <= n)
+            return solve_few({triangle == 'L', diagonal == 'U'}, trans != 'N', n, k, a, x);
+    }
     // A vector: op(T)ᵀ x = b. Only for reals is the transpose of every op one.
     if (k == 1 && !lapack::is_complex<T>) {
         const char other = trans == 'N' ? 'T' : 'N';

@@ -1,5 +1,6 @@
 /// Triangular systems, and the factors of positive-definite matrices.
 #include "kernels/factor_batch.h"
+#include "kernels/matmul.h"
 
 namespace weft::kernels {
 namespace {
@@ -79,7 +80,64 @@ void clear_failed(int64_t n, bool upper, int32_t failed, T* factor) {
             std::fill(factor + i * n + kept, factor + (i + 1) * n, T(0));
 }
 
+constexpr int64_t kBlock = 32;
+
+/// Solves by the triangle [n, n] at `a`, whose rows lie `step` apart, or by its transpose, the k rows of
+/// `x`, which lie `step` apart too; n <= kBlock.
+template <class T>
+struct Block {
+    WEFT_INLINE static void run(Triangle of, bool transposed, int64_t n, int64_t k, int64_t step,
+                                const T* a, T* x) {
+        T rows[kBlock * kBlock];
+        const T* t = a;
+        int64_t t_step = step;
+        if (!transposed) {  // what an unknown takes off the others lies in a column
+            for (int64_t i = 0; i < n; ++i)
+                for (int64_t j = 0; j < n; ++j) rows[j * kBlock + i] = a[i * step + j];
+            t = rows;
+            t_step = kBlock;
+        }
+        const bool down = of.upper == transposed;
+        for (int64_t r = 0; r < n; ++r) {
+            const int64_t i = down ? r : n - 1 - r;
+            const int64_t from = down ? i + 1 : 0, end = down ? n : i;
+            const T* row = t + i * t_step;
+            for (int64_t c = 0; c < k; ++c) {
+                T* to = x + c * step;
+                if (!of.unit) to[i] /= row[i];
+                small::subtract(to + from, to[i], row + from, end - from);
+            }
+        }
+    }
+};
+
 }  // namespace
+
+/// Rows of Xᵀ, so that products with rows of A, and sums along them, are long.
+template <class T>
+void batch::solve_few(Triangle of, bool transposed, int64_t n, int64_t k, const T* a, T* x) {
+    const auto room = batch::room<T>(n * k);
+    T* to = room.get();
+    batch::transpose(n, k, x, to);
+    const bool down = of.upper == transposed;
+    for (int64_t done = 0; done < n; done += kBlock) {
+        const int64_t size = std::min(kBlock, n - done), first = down ? done : n - done - size;
+        // What these rows of A have beside their block: of unknowns that are solved, or else will be.
+        const int64_t other = down == transposed ? first + size : 0;
+        const int64_t width = down == transposed ? n - other : first;
+        const T* rows = a + first * n;
+        if (!transposed)
+            gemm(Trans::No, Trans::Yes, k, size, width, T(-1), to + other, n, rows + other, n, T(1),
+                 to + first, n);
+        per_isa<Block<T>>(of, transposed, size, k, n, rows + first, to + first);
+        if (transposed)
+            gemm(Trans::No, Trans::No, k, width, size, T(-1), to + first, n, rows + other, n, T(1),
+                 to + other, n);
+    }
+    batch::transpose(k, n, to, x);
+}
+template void batch::solve_few(Triangle, bool, int64_t, int64_t, const float*, float*);
+template void batch::solve_few(Triangle, bool, int64_t, int64_t, const double*, double*);
 
 template <class T>
 void cholesky(int64_t count, int64_t n, bool upper, const T* a, T* factor, int32_t* info) {
