@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import weft
+import weft.nn.functional_native as functional_native  # hidden from `from weft.nn import`
 from weft import _C, Tensor
 from weft._ops import Bound, OpOverloadPacket
 from weft.base.schemas import Argument, FunctionSchema, parse_schema
@@ -38,13 +39,6 @@ def _conv(x: Any, w: Any, b: Any, stride: Any, padding: Any, dilation: Any, tran
         call = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[n - 1]
         return call(x, w, b, stride, padding, output_padding, groups, dilation)
     return (F.conv1d, F.conv2d, F.conv3d)[n - 1](x, w, b, stride, padding, dilation, groups)
-
-
-def _layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) -> Any:
-    dims = tuple(range(-len(shape), 0))
-    mean = x.mean(dims, keepdim=True)
-    rstd = (x.var(dims, correction=0, keepdim=True) + eps).rsqrt()
-    return F.layer_norm(x, shape, weight, bias, eps), mean, rstd
 
 
 def _to_copy(x: Any, *, dtype: Any = None, memory_format: Any = None, **where: Any) -> Any:
@@ -100,7 +94,6 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "_log_softmax_backward_data": lambda g, y, dim, of: _C.ops._log_softmax_backward_data(
         g, y, dim
     ),
-    "native_layer_norm": _layer_norm,
     "max_pool2d_with_indices": lambda x, *a, **k: F.max_pool2d(x, *a, **k, return_indices=True),
     "max_pool3d_with_indices": lambda x, *a, **k: F.max_pool3d(x, *a, **k, return_indices=True),
     "index": lambda x, indices: x[tuple(slice(None) if i is None else i for i in indices)],
@@ -133,19 +126,11 @@ _FORMS: dict[str, Callable[..., Any]] = {
     "cross_entropy_loss": F.cross_entropy,
     "log_sigmoid": F.logsigmoid,
     "im2col": lambda x, size, *a: F.unfold(x, size, *a),
-    "grid_sampler": lambda *a: _sampled(*a),
-    "grid_sampler_2d": lambda *a: _sampled(*a),
-    "grid_sampler_3d": lambda *a: _sampled(*a),
     "to": lambda x, what, *more, **how: x.to(what, *more, **how),
     **{name: operator.attrgetter(name) for name in ("mT", "mH", "real", "imag")},
     "numpy_T": operator.attrgetter("T"),
     "matrix_H": operator.attrgetter("H"),
 }
-
-
-def _sampled(x: Any, grid: Any, mode: int, padding: int, align_corners: bool) -> Any:
-    modes, paddings = ("bilinear", "nearest", "bicubic"), ("zeros", "border", "reflection")
-    return F.grid_sample(x, grid, modes[mode], paddings[padding], align_corners)
 
 
 def _resized(mode: str, corners: bool) -> Callable[..., Any]:
@@ -179,6 +164,8 @@ def _function(name: str) -> Callable[..., Any] | None:
     """weft's function or method for an operator; None if there is none."""
     if name in _FORMS:
         return _FORMS[name]
+    if name in functional_native.__all__:
+        return getattr(functional_native, name)  # type: ignore[no-any-return]
     for family in ("linalg", "fft", "special"):
         if name.startswith(family + "_"):
             found = getattr(getattr(weft, family), name[len(family) + 1 :], None)
@@ -203,16 +190,20 @@ def _given(a: Argument, value: Any) -> Any:
 
 def runner(schema: FunctionSchema) -> Callable[[Bound], Any] | None:
     """What calls weft's function by ATen's arguments; None if there is no function."""
-    function = _function(schema.name.partition("::")[2])
+    name = schema.name.partition("::")[2]
+    function = _function(name)
     if function is None:
         return None
+    as_given = name in functional_native.__all__  # those take ATen's arguments
     positional = [a for a in schema.arguments if not a.kwarg_only]
     named = {a.name: a for a in schema.arguments}
 
     def run(bound: Bound) -> Any:
         args, words = [], {}
         for a, value in [*zip(positional, bound.args, strict=True), *_named(bound, named)]:
-            if not a.has_default and not a.kwarg_only:
+            if as_given:
+                args.append(value)
+            elif not a.has_default and not a.kwarg_only:
                 args.append(_given(a, value))
             elif not _is_default(a, value):
                 words[a.name] = _given(a, value)

@@ -61,7 +61,7 @@ LAZY = {
         "feature_dropout_", "grid_sampler", "grid_sampler_2d", "grid_sampler_3d",
         "hinge_embedding_loss", "margin_ranking_loss", "max_pool1d_with_indices",
         "native_batch_norm", "native_channel_shuffle", "native_dropout", "native_group_norm",
-        "native_layer_norm", "poisson_nll_loss", "triplet_margin_loss",
+        "poisson_nll_loss", "triplet_margin_loss",
     ),
     "weft.see": ("graph", "last_graph", "record", "stop_when"),
     "weft.see.alive": ("live", "why_alive"),

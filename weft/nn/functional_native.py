@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import weft
-from weft import _C, Tensor
+from weft import Tensor
 from weft.base import checks as _checks
 from weft.nn import functional as F
 
@@ -19,8 +19,7 @@ __all__ = [
     "dropout_", "embedding_bag", "embedding_renorm_", "feature_alpha_dropout_", "feature_dropout_",
     "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "hinge_embedding_loss",
     "margin_ranking_loss", "max_pool1d_with_indices", "native_batch_norm",
-    "native_channel_shuffle", "native_dropout", "native_group_norm", "native_layer_norm",
-    "poisson_nll_loss", "triplet_margin_loss",
+    "native_channel_shuffle", "native_dropout", "native_group_norm", "poisson_nll_loss", "triplet_margin_loss",
 ]  # fmt: skip
 
 
@@ -242,21 +241,6 @@ def max_pool1d_with_indices(
 
 
 # ---- norms with their statistics -----------------------------------------------------------------
-
-
-def native_layer_norm(
-    input: Tensor, normalized_shape: Sequence[int], weight: Tensor | None, bias: Tensor | None,
-    eps: float,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """`nn.functional.layer_norm`, and the means and 1 / deviations [..., 1 for each of the shape].
-
-    >>> out, mean, rstd = weft.native_layer_norm(weft.tensor([[1.0, 3.0]]), (2,), None, None, 0.0)
-    >>> out, mean, rstd
-    (tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))
-    """
-    found: tuple[Tensor, Tensor, Tensor]
-    found = _C.ops.native_layer_norm(input, normalized_shape, weight, bias, eps)
-    return found
 
 
 def native_group_norm(
