@@ -9,9 +9,10 @@ import io
 import pickle
 
 import pytest
-import torch
 
 import weft
+
+torch = pytest.importorskip("torch")
 
 
 def made_of(lib):

@@ -9,6 +9,7 @@ the `__all__` of their file.
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from functools import wraps
@@ -114,10 +115,15 @@ def function_of(name: str) -> Callable[..., Any]:
     return run
 
 
+def doc_of(function: Any) -> str:
+    """A docstring at the margin, to which text can be joined: the compiler of Python 3.13 takes the
+    indent away, older ones keep it."""
+    return inspect.cleandoc(getattr(function, "__doc__", None) or "")
+
+
 def doc_after(first: str, function: Any) -> str:
     """A docstring of a form of `function`: its first line, then shapes and example of that."""
-    doc: str | None = getattr(function, "__doc__", None)
-    return f"{first}\n\n    {doc}" if doc else first
+    return f"{inspect.cleandoc(first)}\n\n{doc_of(function)}".rstrip()
 
 
 def write_out(name: str, out: Any, result: R) -> R:
@@ -173,7 +179,7 @@ def with_out(name: str, function: Callable[P, R]) -> WithOut[P, R]:
         result = function(*args, **kwargs)
         return result if out is None else write_out(name, out, result)
 
-    run.__doc__ = f"{function.__doc__ or name}\n\n    `out`: where the result is written."
+    run.__doc__ = f"{doc_of(function) or name}\n\n`out`: where the result is written."
     return cast("WithOut[P, R]", run)
 
 

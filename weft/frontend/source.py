@@ -95,8 +95,6 @@ def find(code: CodeType, module: dict[str, Any] | None = None) -> Found:
     linecache.checkcache(file)
     lines = linecache.getlines(file, module)
     line = code.co_firstlineno
-    if not lines:
-        raise Outside("there is no source", "define the function in a file", line, file)
     if line <= len(lines):
         for text, first in (excerpt(code, lines), ("", 0)):
             if text is None:
@@ -104,6 +102,10 @@ def find(code: CodeType, module: dict[str, Any] | None = None) -> Found:
             piece = compiled(code, lines, text or "".join(lines), first)
             if piece is not None and (found := look_up(code, piece)) is not None:
                 return found
+    # Any text may have a name that is no file's: linecache of Python 3.13 has that of `python -c`
+    # under "<string>".
+    if not lines or (file.startswith("<") and file.endswith(">")):
+        raise Outside("there is no source", "define the function in a file", line, file)
     raise Outside(
         "the source is not what the function runs: edited since, rewritten or generated",
         "import the module anew", line, file,

@@ -11,6 +11,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
+from weft.base.forms import doc_of as _doc_of
 
 __all__ = [
     "fractional_max_pool2d", "fractional_max_pool2d_with_indices", "fractional_max_pool3d",
@@ -151,11 +152,10 @@ def _fractional(dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
     sizes = "4, " * (dims - 1)
     for function, part in ((pool, ""), (with_indices, "[1]")):
         call = f"weft.nn.functional.{function.__name__}(x, 2, output_size=3){part}.shape"
-        function.__doc__ = f"""{function.__doc__}
-        >>> x = weft.ones(1, {sizes}4)
-        >>> {call}
-        torch.Size([1, {"3, " * (dims - 1)}3])
-        """
+        function.__doc__ = (
+            f"{_doc_of(function)}\n\n>>> x = weft.ones(1, {sizes}4)\n>>> {call}\n"
+            f"torch.Size([1, {'3, ' * (dims - 1)}3])\n"
+        )
     return pool, with_indices
 
 

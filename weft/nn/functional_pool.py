@@ -18,6 +18,7 @@ from typing import Any, TypeVar, cast
 
 import weft
 from weft import _C, Tensor
+from weft.base.forms import doc_of as _doc_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -38,7 +39,7 @@ def _named(function: F, name: str, dims: int, example: str) -> F:
         f">>> x = weft.tensor([1.0, 3.0, 2.0, 4.0]).view(1, {ones}4)",
         *f">>> weft.nn.functional.{text}".split("\n"),
     ]
-    function.__doc__ = "\n        ".join([f"{function.__doc__}", *lines])
+    function.__doc__ = "\n".join([_doc_of(function), "", *lines])
     return function
 
 

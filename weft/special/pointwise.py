@@ -9,7 +9,7 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft._library_ops import Gradients, library_op
-from weft.base.forms import write_out
+from weft.base.forms import doc_of, write_out
 
 
 def scipy_special(who: str) -> Any:
@@ -52,8 +52,8 @@ def pointwise(
     """The elementwise op `name` of tensors and numbers: promotion, broadcasting and `out=`."""
 
     def decorate(forward: Callable[..., Any]) -> Callable[..., Any]:
-        first, _, rest = (forward.__doc__ or "").partition("\n\n")
-        forward.__doc__ = f"{first}\n\n    Elementwise: operands broadcast.\n\n{rest}"
+        first, _, rest = doc_of(forward).partition("\n\n")
+        forward.__doc__ = f"{first}\n\nElementwise: operands broadcast.\n\n{rest}"
         names = forward.__code__.co_varnames[: forward.__code__.co_argcount]
         operands = ", ".join("Tensor " + n for n in names)
         who = name.replace("special_", "special.")
