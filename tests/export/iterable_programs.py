@@ -49,6 +49,14 @@ def told(call):
         return type(error).__name__, str(error)
 
 
+def kind_told(call):
+    """What `told` gives without its words, which Python 3.12 changed: `max` of none."""
+    try:
+        return call()
+    except Exception as error:
+        return type(error).__name__
+
+
 def given(*args, **words):
     return args, words
 
@@ -319,7 +327,7 @@ def all_of_iterators(n):
         rows,
         list(Up(n)), tuple(Rising(n)), sum(Up(n)), sorted(Up(n), key=lambda v: -v), set(Up(n)),
         list(enumerate(Up(n))), list(map(str, Rising(n))), "-".join(str(v) for v in Up(n)),
-        given(*Up(n)), dict(zip(Up(n), "abc")), told(lambda: max(Up(n))),
+        given(*Up(n)), dict(zip(Up(n), "abc")), kind_told(lambda: max(Up(n))),
     )  # fmt: skip
 
 
