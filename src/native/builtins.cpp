@@ -11,7 +11,7 @@
 namespace weft::native {
 namespace {
 
-constexpr int32_t kAdd = 0, kMul = 2, kFloorDiv = 4, kMod = 5, kPow = 6, kLt = 0, kGt = 4;
+constexpr int32_t kAdd = 0, kFloorDiv = 4, kMod = 5, kPow = 6, kLt = 0, kGt = 4;
 
 bool flag(const Given& g, std::string_view name) {
     const Raw r = word(g, name);
