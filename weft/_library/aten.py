@@ -21,6 +21,7 @@ import weft
 import weft.nn.functional_native as functional_native  # hidden from `from weft.nn import`
 from weft import _C, Tensor
 from weft._ops import Bound, OpOverloadPacket
+from weft.base import lazy
 from weft.base.schemas import Argument, FunctionSchema, parse_schema
 from weft.nn import functional as F  # noqa: N812
 
@@ -172,6 +173,8 @@ def _function(name: str) -> Callable[..., Any] | None:
             return found
     if name.endswith("_") and not name.endswith("__"):
         return getattr(Tensor, name, None)
+    if name in lazy.NAMES:  # among weft's own only once it was asked for
+        getattr(weft, name)
     # Methods of records go before weft's functions: `view` of a tensor is not `weft.view`.
     recorded = isinstance(vars(Tensor).get(name), type(vars(Tensor)["view"]))
     for space in (_C, Tensor, weft, F, _C.ops) if recorded else (_C, weft, Tensor, F, _C.ops):

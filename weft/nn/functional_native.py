@@ -19,7 +19,8 @@ __all__ = [
     "dropout_", "embedding_bag", "embedding_renorm_", "feature_alpha_dropout_", "feature_dropout_",
     "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "hinge_embedding_loss",
     "margin_ranking_loss", "max_pool1d_with_indices", "native_batch_norm",
-    "native_channel_shuffle", "native_dropout", "native_group_norm", "poisson_nll_loss", "triplet_margin_loss",
+    "native_channel_shuffle", "native_dropout", "native_group_norm", "poisson_nll_loss",
+    "triplet_margin_loss",
 ]  # fmt: skip
 
 
