@@ -210,6 +210,7 @@ SOURCES = $(shell find src -name '*.cpp' -o -name '*.h')
 ## lint: ruff, clang-format, mypy; then the longest files and functions, which nothing forbids
 lint: $(ENV_DONE)
 	$(BIN)/ruff check .
+	@$(BIN)/ruff check --quiet --preview --select PLW1514 weft  # texts whose encoding the locale would choose
 	@$(BIN)/clang-format --dry-run -Werror $(SOURCES)
 	$(BIN)/mypy
 	@$(BIN)/python tools/lengths.py 5

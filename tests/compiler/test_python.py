@@ -21,6 +21,7 @@ import typing
 import weakref
 
 import pytest
+from failing_programs import calls_what_fails
 
 import weft
 from weft import nn
@@ -29,7 +30,6 @@ TABLE = []
 needs_programs = pytest.mark.skipif(
     os.environ.get("WEFT_COMPILE") == "0", reason="nothing is compiled with WEFT_COMPILE=0"
 )
-on_311 = pytest.mark.skipif(sys.version_info >= (3, 12), reason="frames of other versions")
 
 
 def table(function):
@@ -425,20 +425,6 @@ def keeps_nothing(n):
         found.append(str(error))
     (a, *b), c = (found[0], 1), found[1:]
     return len([x for x in b if x]) + len(c) + len({**{"a": a}})
-
-
-def fails(x, *rest, key=1):
-    local = x + 1
-
-    def inner():
-        return local
-
-    return [y / 0 for y in (local, inner())]
-
-
-def calls_what_fails(z):
-    before = z * 2
-    return fails(before, 7, key=3)
 
 
 LEAKS = [keeps_nothing, *TABLE]

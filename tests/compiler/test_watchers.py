@@ -7,7 +7,7 @@ import traceback
 import warnings
 
 import pytest
-from test_python import calls_what_fails, on_311
+from failing_programs import calls_what_fails, on_311
 
 import weft
 

@@ -42,7 +42,7 @@ def leave(rank: int) -> None:
     if folder is None or not os.path.isdir(folder):
         return
     path = _path(folder, rank)
-    with open(path + ".part", "w") as file:
+    with open(path + ".part", "w", encoding="utf-8") as file:
         json.dump(_begun, file)
     os.replace(path + ".part", path)
 
@@ -59,7 +59,7 @@ def left(name: str, ranks: Sequence[int], number: int | None) -> list[int]:
     found = []
     for rank in ranks:
         try:
-            with open(_path(folder, rank)) as file:
+            with open(_path(folder, rank), encoding="utf-8") as file:
                 theirs = json.load(file).get(name, 0)
             age = time.time() - os.path.getmtime(_path(folder, rank))
         except FileNotFoundError:

@@ -152,7 +152,7 @@ class LaunchContext:
         if not names:
             return "", -1, ""
         first = min(names, key=lambda n: os.path.getmtime(os.path.join(self._folder, n)))
-        with open(os.path.join(self._folder, first)) as file:
+        with open(os.path.join(self._folder, first), encoding="utf-8") as file:
             kind, _, rank = first.partition("-")
             return kind, int(rank), file.read()
 
@@ -188,7 +188,7 @@ def run_rank(folder: str) -> None:
 
     def fail(kind: str, text: str, status: int) -> None:
         path = os.path.join(folder, f"{kind}-{rank}")
-        with open(path + ".part", "w") as out:
+        with open(path + ".part", "w", encoding="utf-8") as out:
             out.write(text)
         os.replace(path + ".part", path)
         sys.stdout.flush()

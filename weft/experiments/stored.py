@@ -115,7 +115,7 @@ def is_alive(pid: int) -> bool:
     except PermissionError:
         pass
     try:  # a child that nobody has waited for
-        stat = Path(f"/proc/{pid}/stat").read_text()
+        stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         return stat.rpartition(")")[2].split()[0] != "Z"
     except (OSError, IndexError):
         return True

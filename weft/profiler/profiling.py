@@ -314,7 +314,7 @@ class profile:
             ):
                 stack = *reversed(lines), name
                 total[stack] = total.get(stack, 0.0) + own
-        with open(path, "w") as file:
+        with open(path, "w", encoding="utf-8") as file:
             for stack, own in total.items():
                 if int(own) > 0:
                     file.write(";".join(s.replace(";", ",") for s in stack) + f" {int(own)}\n")

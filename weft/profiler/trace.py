@@ -35,7 +35,9 @@ def write_trace(
     is_packed = name.endswith(".gz")  # to some 10 bytes an event, so that it has all of them
     # else no more than a name and the times, and only so many
     is_short = not is_packed and count * 160 > MOST_BYTES
-    opened: Any = gzip.open(name, "wt", 5) if is_packed else open(name, "w")
+    opened: Any = (
+        gzip.open(name, "wt", 5, "utf-8") if is_packed else open(name, "w", encoding="utf-8")
+    )
     with opened as file:
         file.write('{"schemaVersion":1,"displayTimeUnit":"ns",')
         file.writelines(f"{json.dumps(k)}:{json.dumps(v)}," for k, v in metadata.items())

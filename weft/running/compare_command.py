@@ -120,7 +120,7 @@ def _place(site: Site) -> str:
 def _source(site: Site) -> str:
     """The line of the program, as it is in the file."""
     try:
-        lines = Path(site.file).read_text(errors="replace").splitlines()
+        lines = Path(site.file).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return ""
     return lines[site.line - 1].strip() if 0 < site.line <= len(lines) else ""

@@ -36,7 +36,6 @@ from weft.distributed.world import ProcessGroup, _known, is_initialized
 __all__ = ["load", "read_whole", "save"]
 
 
-
 def _values(state: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
     """The values of nested dicts, with their keys; of lists too, by number."""
     items: Any = None
@@ -210,7 +209,7 @@ def _write(path: str, values: dict[str, Any]) -> None:
 
 
 def _replace(path: str, text: str) -> None:
-    with open(path + ".new", "w") as file:
+    with open(path + ".new", "w", encoding="utf-8") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
@@ -271,7 +270,7 @@ def load(
 
 
 def _index(folder: str) -> dict[str, Any]:
-    with open(os.path.join(folder, INDEX)) as file:
+    with open(os.path.join(folder, INDEX), encoding="utf-8") as file:
         return dict(json.load(file))
 
 

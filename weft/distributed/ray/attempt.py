@@ -72,7 +72,7 @@ class _Daemons:
             path = os.path.join(self._folder, machine.name)
             if machine.name not in self._asked and os.path.exists(path):
                 self._asked.add(machine.name)
-                with open(path) as file:
+                with open(path, encoding="utf-8") as file:
                     answer = machine.actors[0].serve.remote(file.read().strip(), self._job)
                 self._served[answer] = machine
         if (gone := self._gone(0)) is not None:
@@ -155,7 +155,7 @@ def attempt(
     environment = launching.variables(kind, count, (), more)
     with tempfile.TemporaryDirectory(prefix="weft-ray-") as folder:
         agent = os.path.join(folder, "agent")
-        with open(agent, "w") as file:
+        with open(agent, "w", encoding="utf-8") as file:
             file.write(_AGENT.format(folder=folder))
         os.chmod(agent, 0o700)
         daemons = _Daemons(ray, machines, job, folder)
