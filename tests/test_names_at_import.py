@@ -258,6 +258,9 @@ t._C._LinAlgError is t.linalg.LinAlgError
 t._C.device("cpu")
 t.autograd.grad_mode.no_grad is t.no_grad
 m(t, "nn.parallel.data_parallel").DataParallel is t.nn.DataParallel
+m(t, "nn.parallel.replicate").replicate is t.nn.parallel.replicate
+m(t, "nn.parallel.parallel_apply").parallel_apply is t.nn.parallel.parallel_apply
+t.nn.parallel.replicate(t.nn.Linear(2, 1), [])
 m(t, "cuda.amp.grad_scaler").GradScaler is t.cuda.amp.GradScaler
 m(t, "fx.subgraph_rewriter").replace_pattern is t.fx.replace_pattern
 callable(t.nn.parallel.data_parallel)

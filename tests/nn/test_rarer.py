@@ -161,6 +161,29 @@ def test_fused_batch_norms(agree, fixed, numbers):
           messages=False)  # fmt: skip
 
 
+def test_replicas_share_parameters_and_give_them_gradients():
+    net = weft.nn.Sequential(weft.nn.Linear(3, 2), weft.nn.BatchNorm1d(2))
+    copies = weft.nn.parallel.replicate(net, ["cpu", "cpu"])
+    x, y = weft.rand(4, 3), weft.rand(5, 3)
+    outs = weft.nn.parallel.parallel_apply(copies, [x, (y,)])
+    (outs[0].square().sum() + outs[1].sum()).backward()
+    assert copies[0][1].running_mean is net[1].running_mean and copies[1] is not net
+    got, net[0].weight.grad = net[0].weight.grad, None
+    (net(x).square().sum() + net(y).sum()).backward()
+    weft.testing.assert_close(got, net[0].weight.grad)
+    frozen = weft.nn.parallel.replicate(net, ["cpu"], detach=True)[0]
+    assert not any(p.requires_grad for p in frozen.parameters())
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["parallel_apply([abs], [])", "parallel_apply([abs], [1], [{}, {}])", "replicate(None, [0])"],
+)
+def test_replicas_that_are_refused(text):
+    with pytest.raises((AssertionError, RuntimeError)):
+        eval(text, vars(weft.nn.parallel))
+
+
 def test_data_parallel_is_the_module(agree, numbers):
     def go(t):
         t.manual_seed(0)

@@ -79,7 +79,7 @@ HOUSE = {
         module_tensors module_tree normalization padding
         parameter_containers pooling removable_handle rnn rnn_cells rrelu sdpa shared_structure
         shuffle transformer upsampling""",
-    "weft.nn.parallel": "data",
+    "weft.nn.parallel": "data replicas",
     "weft.nn.utils": "norms orthogonal skip_init",
     "weft.onnx": """arguments builder builtins control control_text examples export exported
         forms_all forms_conv forms_index forms_loss forms_nn forms_pointwise forms_random

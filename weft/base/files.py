@@ -41,6 +41,8 @@ FILES = {
     "weft.fx._symbolic_trace": {"weft.fx": "Tracer symbolic_trace wrap"},
     "weft.fx.subgraph_rewriter": {"weft.fx": "Match replace_pattern"},
     "weft.nn.parallel.data_parallel": {"weft.nn.parallel": "DataParallel data_parallel"},
+    "weft.nn.parallel.parallel_apply": {"weft.nn.parallel": "parallel_apply"},
+    "weft.nn.parallel.replicate": {"weft.nn.parallel": "replicate"},
     "weft.nn.utils.init": {"weft.nn.utils": "skip_init"},
     "weft.profiler.profiler": {
         "weft.profiler": "profile schedule ProfilerAction supported_activities "
