@@ -90,8 +90,8 @@ RANKS = (
     "frontend",
     "return_types numa random storage safetensors accelerator backends mps mtia xpu futures",
     "autograd amp _tensor",
-    "_library_ops utils cuda signal testing types classes __config__ _utils _tensor_str _inductor "
-    "_subclasses cpu",
+    "_library_ops utils cuda signal testing types classes __config__ _VF _utils _tensor_str "
+    "_inductor _subclasses cpu",
     "fft linalg special",
     "composites tools",
     "nn",

@@ -74,8 +74,8 @@ HOUSE = {
         embedding_bag flatten fold fractional functional_activation functional_attention
         functional_ctc functional_distance functional_dropout functional_embedding
         functional_fractional functional_image functional_loss functional_loss_linear
-        functional_loss_margin functional_native functional_norm functional_pool lazy linear
-        loss loss_linear loss_margin module module_backward module_hooks module_state
+        functional_loss_margin functional_native functional_norm functional_pool functional_rnn lazy
+        linear loss loss_linear loss_margin module module_backward module_hooks module_state
         module_tensors module_tree normalization padding
         parameter_containers pooling removable_handle rnn rnn_cells rrelu sdpa shared_structure
         shuffle transformer upsampling""",

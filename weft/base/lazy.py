@@ -63,6 +63,7 @@ LAZY = {
         "native_batch_norm", "native_channel_shuffle", "native_dropout", "native_group_norm",
         "poisson_nll_loss", "triplet_margin_loss",
     ),
+    "weft.nn.functional_rnn": ("gru", "lstm", "rnn_relu", "rnn_tanh"),
     "weft.see": ("graph", "last_graph", "record", "stop_when"),
     "weft.see.alive": ("live", "why_alive"),
     "weft.see.layers": ("summary",),
@@ -95,7 +96,8 @@ _RESERVED = {
     ),
 }  # fmt: skip
 _PRIVATE = (
-    "__config__", "_dynamo", "_higher_order_ops", "_inductor", "_jit_internal", "_library", "_ops",
+    "_VF", "__config__", "_dynamo", "_higher_order_ops", "_inductor", "_jit_internal", "_library",
+    "_ops",
     "_subclasses", "_tensor_str", "_utils",
 )  # fmt: skip
 NAMES = {

@@ -188,8 +188,9 @@ def interpolate(
         return _AREA[input.dim()](input, sizes)
     steps: list[float | None] = [None] * (3 - len(sizes))
     steps += scales or [None] * len(sizes)
-    resample = _C.ops._upsample_bytes if input.dtype == weft.uint8 else _C.ops._upsample
-    return resample(input, sizes, mode, bool(align_corners), antialias, *steps)
+    if input.dtype == weft.uint8:
+        return _C.ops._upsample_bytes(input, sizes, mode, bool(align_corners), antialias, *steps)
+    return _C.ops._upsample(input, sizes, mode, bool(align_corners), antialias, *steps)
 
 
 def upsample(

@@ -17,14 +17,13 @@ from __future__ import annotations
 
 import math
 import numbers
-from collections.abc import Sequence
 from typing import Any
 
 import weft
-from weft import _C, Tensor
+from weft import Tensor
 from weft.base.warn import warn
 from weft.nn import init
-from weft.nn.functional import dropout, linear
+from weft.nn.functional_rnn import run_layers
 from weft.nn.module import Module
 from weft.nn.parameter import Parameter
 from weft.nn.utils.rnn import PackedSequence
@@ -32,31 +31,6 @@ from weft.nn.utils.rnn import PackedSequence
 __all__ = ["GRU", "LSTM", "RNN", "RNNBase"]
 
 _GATES = {"LSTM": 4, "GRU": 3, "RNN_TANH": 1, "RNN_RELU": 1}
-_CELLS = {"LSTM": "lstm", "GRU": "gru", "RNN_TANH": "tanh", "RNN_RELU": "relu"}
-
-
-def _first_rows(state: Tensor, rows: Tensor) -> Tensor:
-    """`state` with its first rows replaced."""
-    n = rows.shape[0]
-    return rows if n == state.shape[0] else weft.cat((rows, state[n:]))
-
-
-def _projected(
-    gates: Tensor, h: Tensor, c: Tensor, w: Tensor, projection: Tensor, sizes: Sequence[int],
-    reverse: bool,
-) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """An LSTM whose state is projected, step by step (Sak et al. 2014)."""
-    outputs: list[Any] = [None] * len(sizes)
-    at = sum(sizes) if reverse else 0
-    for t in reversed(range(len(sizes))) if reverse else range(len(sizes)):
-        rows = sizes[t]
-        at -= rows if reverse else 0
-        share = linear(h[:rows], w)
-        wide, new_c, _ = _C.ops._lstm_gates(gates[at : at + rows], share, c[:rows])
-        outputs[t] = linear(wide, projection)
-        h, c = _first_rows(h, outputs[t]), _first_rows(c, new_c)
-        at += 0 if reverse else rows
-    return weft.cat(outputs), h, c
 
 
 class RNNBase(Module):
@@ -215,42 +189,14 @@ class RNNBase(Module):
         layers = self.num_layers * (2 if self.bidirectional else 1)
         return weft.zeros(layers, batch, width, dtype=like.dtype, device=like.device)
 
-    def _one_direction(
-        self, x: Tensor, h: Tensor, c: Tensor | None, weights: list[Tensor], sizes: list[int],
-        reverse: bool,
-    ) -> tuple[Tensor, Tensor, Tensor | None]:  # fmt: skip
-        w_ih, w_hh, *rest = weights
-        b_ih, b_hh = rest[:2] if self.bias else (None, None)
-        if self.proj_size:
-            bias = None if b_ih is None or b_hh is None else b_ih + b_hh
-            gates = linear(x, w_ih, bias)
-            return _projected(gates, h, c, w_hh, rest[-1], sizes, reverse)  # type: ignore[arg-type]
-        out, h_n, c_n, _ = _C.ops._rnn_sequence(
-            x, h, c, w_ih, w_hh, b_ih, b_hh, sizes, _CELLS[self.mode], reverse
-        )
-        return out, h_n, c_n if self.mode == "LSTM" else None
-
     def _run(
         self, x: Tensor, sizes: list[int], h: Tensor, c: Tensor | None
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Every layer over packed rows x (N, input_size)."""
-        directions = 2 if self.bidirectional else 1
-        last_h: list[Tensor] = []
-        last_c: list[Any] = []
-        weights = self.all_weights
-        for layer in range(self.num_layers):
-            if layer and self.dropout:
-                x = dropout(x, self.dropout, self.training)
-            outputs = []
-            for k in range(layer * directions, (layer + 1) * directions):
-                out, h_n, c_n = self._one_direction(
-                    x, h[k], None if c is None else c[k], weights[k], sizes, k % directions == 1
-                )
-                outputs.append(out)
-                last_h.append(h_n)
-                last_c.append(c_n)
-            x = outputs[0] if directions == 1 else weft.cat(outputs, 1)
-        return x, weft.stack(last_h), None if c is None else weft.stack(last_c)
+        return run_layers(
+            self.mode, self.all_weights, x, sizes, h, c, bias=self.bias,
+            directions=2 if self.bidirectional else 1, dropped=self.dropout, training=self.training,
+        )  # fmt: skip
 
     def _forward(
         self, input: Any, h: Tensor | None, c: Tensor | None
