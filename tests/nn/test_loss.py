@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import weft
@@ -141,3 +143,41 @@ def test_loss_arguments(agree, name, error):
         lambda t: LOSS_ERRORS[error](t, getattr(t.nn.functional, name)),
         messages=False,
     )
+
+
+OLD_REDUCTION = {
+    "mse_loss": "xx", "l1_loss": "xx", "smooth_l1_loss": "xx", "huber_loss": "xx",
+    "cross_entropy": "xc", "nll_loss": "xc", "binary_cross_entropy": "xx",
+    "binary_cross_entropy_with_logits": "xx", "kl_div": "xx", "poisson_nll_loss": "xx",
+    "gaussian_nll_loss": "xxx", "hinge_embedding_loss": "xx", "cosine_embedding_loss": "xxs",
+    "margin_ranking_loss": "sss", "multilabel_margin_loss": "xC", "soft_margin_loss": "xx",
+    "multilabel_soft_margin_loss": "xx", "multi_margin_loss": "xc", "triplet_margin_loss": "xxx",
+    "triplet_margin_with_distance_loss": "xxx", "ctc_loss": "lCnn", "linear_cross_entropy": "xxc",
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("always")
+@pytest.mark.parametrize("name", OLD_REDUCTION)
+def test_reduction_elementwise_mean(torch, name):
+    """It raised; programs of PyTorch 0.4 say it, and PyTorch takes the mean, with a warning. Four
+    losses refuse it, in PyTorch too."""
+
+    def told(t):
+        pool = {
+            "x": t.tensor([[0.1, 0.5], [0.3, 0.9]]), "c": t.tensor([0, 1]), "n": t.tensor([2, 2]),
+            "C": t.tensor([[0, 1], [1, 0]]), "s": t.tensor([1.0, -1.0]),
+            "l": t.log_softmax(t.arange(12.0).reshape(2, 2, 3), -1),
+        }  # fmt: skip
+        args = [pool[letter].clone() for letter in OLD_REDUCTION[name]]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            try:
+                got = getattr(t.nn.functional, name)(*args, reduction="elementwise_mean").item()
+            except ValueError:
+                got = None
+        return got, [str(w.message) for w in caught if "elementwise_mean" in str(w.message)]
+
+    ours, theirs = told(weft), told(torch)
+    assert (ours[0] is None) == (theirs[0] is None) and ours[1] == theirs[1]
+    assert ours[0] is None or ours[0] == pytest.approx(theirs[0], rel=1e-5)
+    assert (theirs[0] is None) == (not theirs[1])

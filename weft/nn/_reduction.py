@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from weft.base.warn import warn
-from weft.nn.functional_loss import legacy_reduction
+from weft.nn.functional_loss import chosen_reduction, legacy_reduction
 
 __all__ = ["get_enum", "legacy_get_enum", "legacy_get_string"]
 
@@ -11,14 +10,9 @@ __all__ = ["get_enum", "legacy_get_enum", "legacy_get_string"]
 def get_enum(reduction: str) -> int:
     """0, 1 or 2 for "none", "mean" and "sum".
 
-    Raises: ValueError for another text.
+    Raises: ValueError for another text, TypeError for what is none.
     """
-    if reduction == "elementwise_mean":
-        warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
-        reduction = "mean"
-    if reduction not in ("none", "mean", "sum"):
-        raise ValueError(f"{reduction} is not a valid value for reduction")
-    return ("none", "mean", "sum").index(reduction)
+    return ("none", "mean", "sum").index(chosen_reduction(None, None, reduction))
 
 
 def legacy_get_string(

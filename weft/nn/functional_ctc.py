@@ -7,7 +7,7 @@ from typing import Any
 
 import weft
 from weft import _C, Tensor
-from weft.nn.functional_loss import reduced
+from weft.nn.functional_loss import chosen_reduction, reduced
 
 __all__ = ["ctc_loss"]
 
@@ -77,6 +77,7 @@ def ctc_loss(
         loss = weft.where(loss == weft.inf, 0.0, loss)
     if single:
         loss = loss.squeeze(0)
+    reduction = chosen_reduction(None, None, reduction)
     if reduction == "mean":
         lengths = weft.tensor(counts, device=loss.device).clamp_min(1)
         return (loss / (lengths.squeeze(0) if single else lengths)).mean()

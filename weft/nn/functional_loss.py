@@ -30,9 +30,12 @@ def legacy_reduction(
 
 
 def chosen_reduction(size_average: bool | None, reduce: bool | None, reduction: str) -> str:
-    """Return the reduction that is asked for in the new way or the older one."""
+    """Return the reduction that is asked for in the new way or an older one."""
     if size_average is not None or reduce is not None:
         return legacy_reduction(size_average, reduce)
+    if reduction == "elementwise_mean":
+        warn("reduction='elementwise_mean' is deprecated. Please use reduction='mean' instead.")
+        return "mean"
     if reduction not in ("none", "mean", "sum"):
         if not isinstance(reduction, str):
             raise TypeError(f"[loss] expected a str as reduction, got {type(reduction).__name__}")
@@ -81,8 +84,8 @@ def cross_entropy(
     >>> round(weft.nn.functional.cross_entropy(logits, weft.tensor([1])).item(), 4)
     0.6931
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce)
+    if size_average is not None or reduce is not None or reduction == "elementwise_mean":
+        reduction = chosen_reduction(size_average, reduce, reduction)
     return _C.cross_entropy(
         input,
         target,
@@ -119,8 +122,8 @@ def nll_loss(
     >>> weft.nn.functional.nll_loss(logs, weft.tensor([1, 0]))
     tensor(0.4904)
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce)
+    if size_average is not None or reduce is not None or reduction == "elementwise_mean":
+        reduction = chosen_reduction(size_average, reduce, reduction)
     return _C.nll_loss(input, target, weight, reduction=reduction, ignore_index=ignore_index)
 
 
@@ -146,8 +149,8 @@ def mse_loss(
     >>> weft.nn.functional.mse_loss(weft.tensor([1., 2.]), weft.tensor([1., 4.]))
     tensor(2.)
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce)
+    if size_average is not None or reduce is not None or reduction == "elementwise_mean":
+        reduction = chosen_reduction(size_average, reduce, reduction)
     _warn_unless_same_shape(input, target)
     if weight is None:
         return _C.mse_loss(input, target, reduction=reduction)
@@ -170,8 +173,8 @@ def l1_loss(
     >>> weft.nn.functional.l1_loss(weft.zeros(2), weft.tensor([1.0, 3.0])).item()
     2.0
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce)
+    if size_average is not None or reduce is not None or reduction == "elementwise_mean":
+        reduction = chosen_reduction(size_average, reduce, reduction)
     _warn_unless_same_shape(input, target)
     return _C.l1_loss(input, target, reduction=reduction, weight=weight)
 
@@ -201,8 +204,8 @@ def smooth_l1_loss(
     >>> weft.nn.functional.smooth_l1_loss(weft.tensor([0.5, 3.]), weft.zeros(2), reduction='none')
     tensor([0.1250, 2.5000])
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce)
+    if size_average is not None or reduce is not None or reduction == "elementwise_mean":
+        reduction = chosen_reduction(size_average, reduce, reduction)
     _warn_unless_same_shape(input, target)
     return _C.smooth_l1_loss(input, target, reduction=reduction, beta=beta)
 
@@ -232,6 +235,8 @@ def huber_loss(
     >>> weft.nn.functional.huber_loss(weft.tensor([0.5, 3.0]), weft.zeros(2))
     tensor(1.3125)
     """
+    if reduction == "elementwise_mean":
+        reduction = chosen_reduction(None, None, reduction)
     _warn_unless_same_shape(input, target)
     if weight is None:
         return _C.huber_loss(input, target, reduction=reduction, delta=delta)
@@ -261,8 +266,8 @@ def binary_cross_entropy(
     >>> weft.nn.functional.binary_cross_entropy(weft.tensor([0.5]), weft.ones(1))
     tensor(0.6931)
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce)
+    if size_average is not None or reduce is not None or reduction == "elementwise_mean":
+        reduction = chosen_reduction(size_average, reduce, reduction)
     return _C.binary_cross_entropy(input, target, weight, reduction=reduction)
 
 
@@ -290,8 +295,8 @@ def binary_cross_entropy_with_logits(
     >>> weft.nn.functional.binary_cross_entropy_with_logits(weft.zeros(2), weft.ones(2))
     tensor(0.6931)
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce)
+    if size_average is not None or reduce is not None or reduction == "elementwise_mean":
+        reduction = chosen_reduction(size_average, reduce, reduction)
     return _C.binary_cross_entropy_with_logits(
         input, target, weight, reduction=reduction, pos_weight=pos_weight
     )
@@ -321,8 +326,8 @@ def kl_div(
     >>> weft.nn.functional.kl_div(p.log(), p, reduction="sum")
     tensor(0.)
     """
-    if size_average is not None or reduce is not None:
-        reduction = legacy_reduction(size_average, reduce)
+    if size_average is not None or reduce is not None or reduction == "elementwise_mean":
+        reduction = chosen_reduction(size_average, reduce, reduction)
     elif reduction == "mean":
         warn(
             "reduction: 'mean' divides the total loss by both the batch size and the support "
@@ -349,7 +354,8 @@ def poisson_nll_loss(
     >>> weft.nn.functional.poisson_nll_loss(weft.zeros(2), weft.ones(2))
     tensor(1.)
     """
-    reduction = chosen_reduction(size_average, reduce, reduction)
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     if log_input:
         loss = input.exp() - target * input
     else:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import weft
 from weft import _C, Tensor
 from weft.nn.functional_distance import pairwise_distance
-from weft.nn.functional_loss import chosen_reduction, in_dtype_of, reduced
+from weft.nn.functional_loss import chosen_reduction, in_dtype_of, legacy_reduction, reduced
 
 # ---- pairs and triplets
 
@@ -222,7 +222,8 @@ def multilabel_soft_margin_loss(
     >>> weft.nn.functional.multilabel_soft_margin_loss(weft.zeros(1, 2), weft.ones(1, 2))
     tensor(0.6931)
     """
-    reduction = chosen_reduction(size_average, reduce, reduction)
+    if size_average is not None or reduce is not None:
+        reduction = legacy_reduction(size_average, reduce)
     loss = -(target * _C.logsigmoid(input) + (1 - target) * _C.logsigmoid(-input))
     if weight is not None:
         loss = loss * weight
