@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import weft
-from weft.running.differences import Measure, Tolerance, same_line
+from weft.running.differences import Measure, Tolerance, same_line, same_order
 from weft.running.rewriting import Files, rewrite
 from weft.running.wire import Leaf
 
@@ -155,6 +155,12 @@ DIFFERING = {
         import helper, torch
         x = torch.ones(2)[helper.IS_WEFT:].to((torch.float32, torch.float64)[helper.IS_WEFT])
      """, ["script.py:3: []: its shape, differs", "PyTorch: [2]", "weft:    [1]"]),
+    "an order": ("""
+        import helper, torch
+        helper.in_weft(exec, "import torch; real = torch.Tensor.topk; "
+            "torch.Tensor.topk = lambda x, k: (real(x, k)[0], real(x, k)[1].flip(0))", {})
+        values, indices = torch.tensor([3.0, 1.0, 3.0, 2.0]).topk(3)
+     """, ["script.py:5: topk, [1], differs", "weft:    int64 [3]: [3, "]),
     "a branch": ("""
         import helper, torch
         x = torch.ones(2)
@@ -204,6 +210,63 @@ def test_what_differs_is_told(tmp_path, torch, name):
     assert status == 1, out
     assert [words for words in told if words not in out] == [], out
     assert "not reached" not in out
+
+
+def test_gradcheck_is_not_looked_into(tmp_path, torch):
+    """Imported from its module, it was."""
+    status, out = compare(tmp_path, """
+        import torch
+        from torch.autograd.gradcheck import gradcheck
+        x = torch.ones(2, dtype=torch.double, requires_grad=True)
+        print(gradcheck(lambda a: torch.sin(a) * 2, x), torch.autograd.gradcheck(torch.cos, x))
+    """)  # fmt: skip
+    assert status == 0 and "True True" in out, out
+
+
+def test_of_equal_values_either_may_come_first(tmp_path, torch):
+    """Sorted lengths, which tie in hundreds of programs, parted the runs; PyTorch's own sorting,
+    as `pack_padded_sequence` does it, too."""
+    status, out = compare(tmp_path, """
+        import torch
+        from torch.nn.utils.rnn import pack_padded_sequence
+        lengths, rows = torch.randint(1, 6, (40,)), torch.randn(40, 6, 2, requires_grad=True)
+        ordered, order = lengths.sort(descending=True)
+        pack_padded_sequence(rows[order], ordered, batch_first=True)
+        pack_padded_sequence(rows, lengths, batch_first=True, enforce_sorted=False)
+        (rows[torch.argsort(lengths)] * rows.detach()).sum().backward()
+        values, indices = torch.topk(input=rows.relu(), k=4, dim=0)
+        values.sum().backward()
+        print(indices, rows.relu().kthvalue(2, dim=1), lengths.median(0))
+        @torch.jit.script
+        def scripted(x):
+            return torch.sort(x, descending=True)[0], torch.argsort(x), x.sort(dim=0)[0]
+        print(scripted(torch.rand(5)), torch.sort(rows, 1, True)[1].sum(), sorted([2, 1]))
+    """)  # fmt: skip
+    assert status == 0 and "the same: " in out, out
+
+
+ORDERS = [  # a tensor, two orders, and whether either may be what `topk` gives
+    ([1.0, 1.0, 2.0], [2, 0, 1], [2, 1, 0], True), ([1.0, 1.0, 2.0], [2, 0], [2, 1], True),
+    ([1.0, 1.0 + 1e-7, 2.0], [0, 1], [1, 0], True), ([1.0, 1.1, 2.0], [0, 1], [1, 0], False),
+    ([1.0, 1.0, 2.0], [0, 1], [0, 0], False), ([1.0, 1.0, 2.0], [0, 1], [0, 3], False),
+    ([[1.0, 2.0], [1.0, 2.0]], [[0, 1]], [[1, 0]], True),
+    ([[1.0, 2.0], [1.0, 2.0]], [0, 1], [1, 1], True), ([[1.0, 2.0]], [[0, 1]], [[1, 0]], False),
+    ([float("nan"), float("nan")], [0, 1], [1, 0], True),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("values", "theirs", "ours", "same"), ORDERS)
+def test_orders(values, theirs, ours, same):
+    def measured(a, b):
+        a, b = np.array(a), np.array(b)
+        dtype = "float32" if a.dtype.kind == "f" else "int64"
+        a, b = a.astype(dtype), b.astype(dtype)
+        leaf = Leaf("", dtype, a.shape, False, a.dtype.str, a.nbytes, 0.0)
+        measure = Measure(leaf, Tolerance.of(dtype), 0.0, keeps=True)
+        measure.add(a.tobytes(), b.tobytes())
+        return measure
+
+    assert same_order(measured(values, values), measured(theirs, ours)) is same
 
 
 def test_other_draws_are_taken_over(tmp_path, torch):
@@ -293,6 +356,7 @@ def test_values_differ_beyond_rounding(dtype, theirs, ours, at):
 
 
 SOURCES = [
+    "x.sort(); torch.topk(input=x, **k); f().median(*a); super().mode(0)",
     "def f(x: 'int', *, y=1 + 2, **k) -> List[int]:\n    '''said'''\n    return x[0] + y",
     "from __future__ import annotations\nx: List[int] = g()\nx[0] += 1; x.y -= 2; x *= 3",
     "async def f():\n    async for x in g(): await h(x)\n    return [a async for a in b() if a]",

@@ -10,6 +10,8 @@ long for a gradient of 1e-9 as for one of 1. So weft goes on from PyTorch's valu
 `backward` (the gradients) and `step` (the parameters), as long as they are the same but for
 rounding: every step is compared by itself. Where the generators have come to other states, the two
 libraries draw otherwise there: weft takes PyTorch's result and state, and the report says so.
+Where `sort`, `topk` or their like find values that are the same but for rounding, either may come
+first: if both runs' indices name the same values, weft goes on with PyTorch's.
 Clocks, which no two runs see alike, show weft what PyTorch saw.
 """
 
@@ -26,7 +28,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from weft.base import alias
-from weft.running.differences import Measure, Tolerance, same_line
+from weft.running.differences import Measure, Tolerance, same_line, same_order
 from weft.running.rewriting import Site
 from weft.running.wire import Event, Leaf, Reply, receive, send
 
@@ -169,7 +171,7 @@ class Comparison:
         if theirs.kind != ours.kind or theirs.site[:3] != ours.site[:3]:
             return self._parted(theirs, ours)
         kind, site = theirs.kind, theirs.site
-        if kind in ("value", "state"):
+        if kind in ("value", "order", "state"):
             return self._tensors(theirs, ours)
         if kind == "clock":
             self._torch.owe(Reply())
@@ -206,26 +208,32 @@ class Comparison:
     # ---- tensors
 
     def _tensors(self, theirs: Event, ours: Event) -> Difference | None:
-        site, is_state = theirs.site, theirs.kind == "state"
+        site, is_state, is_order = theirs.site, theirs.kind == "state", theirs.kind == "order"
         a_names, b_names = ([leaf.name for leaf in event.leaves] for event in (theirs, ours))
         if not is_state and a_names != b_names:
             who = f"{site.name}: its tensors"
             return Difference(site, who, _listed(a_names), _listed(b_names))
         drawn = theirs.state != ours.state
-        kept = tempfile.SpooledTemporaryFile(1 << 24) if drawn or is_state else None
+        takes = drawn or is_state
+        kept = tempfile.SpooledTemporaryFile(1 << 24) if takes or is_order else None
         scale = max((leaf.scale for leaf in theirs.leaves), default=0.0) if is_state else 0.0
-        found, take = [], []
+        found, take, operand = [], [], None
         for a, k in _pairs(theirs.leaves, ours.leaves):
             b = None if k is None else ours.leaves[k]
             if a is not None and b is not None and (form := _other_form(site, a, b)) is not None:
                 found.append(form)
                 break  # the bytes that follow are not alike
             begin = kept.tell() if kept is not None else 0
-            measure = self._read(a, b, scale, kept)
+            measure = self._read(a, b, scale, kept, is_order)
+            tied = False
             if measure is not None and measure.beyond and not drawn:
                 assert a is not None
-                found.append(_apart(site, a, measure))
-            if kept is not None and k is not None and measure and not measure.same_bits:
+                tied = operand is not None and same_order(operand, measure)
+                if not tied:
+                    found.append(_apart(site, a, measure))
+            if is_order and operand is None:
+                operand = measure
+            if (takes or tied) and k is not None and measure and not measure.same_bits:
                 take.append(k)
             elif kept is not None:
                 kept.seek(begin)
@@ -239,8 +247,11 @@ class Comparison:
         self._weft.owe(Reply(tuple(take), theirs.state if drawn else b""), kept)
         return None
 
-    def _read(self, a: Leaf | None, b: Leaf | None, scale: float, kept: Any) -> Measure | None:
-        """The values of both; None where one has none, or has told them. PyTorch's are kept."""
+    def _read(
+        self, a: Leaf | None, b: Leaf | None, scale: float, kept: Any, keeps: bool
+    ) -> Measure | None:
+        """The values of both; None where one has none, or has told them. PyTorch's are `kept` for
+        weft, and the measure `keeps` both for `same_order`."""
         if a is None or b is None or not a.size or not b.size:
             _skip(self._torch.events, a.size if a is not None else 0)
             _skip(self._weft.events, b.size if b is not None else 0)
@@ -249,7 +260,7 @@ class Comparison:
         tolerance = Tolerance.of(a.dtype)
         if tolerance.relative:
             tolerance = tolerance._replace(**self._tolerance)
-        measure, left = Measure(a, tolerance, scale), a.size
+        measure, left = Measure(a, tolerance, scale, keeps), a.size
         while left:
             block = min(left, _BLOCK)
             theirs, ours = self._torch.events.read(block), self._weft.events.read(block)

@@ -9,7 +9,7 @@ import numpy as np
 
 from weft.running.wire import Leaf
 
-__all__ = ["Measure", "Tolerance", "same_line"]
+__all__ = ["Measure", "Tolerance", "same_line", "same_order"]
 
 _SHOWN = 8  # tensors of so many elements are shown whole
 _NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?")
@@ -41,8 +41,13 @@ _BY_DTYPE = {
 class Measure:
     """The difference of two tensors, block by block."""
 
-    def __init__(self, leaf: Leaf, tolerance: Tolerance, scale: float) -> None:
-        self._leaf = leaf
+    def __init__(
+        self, leaf: Leaf, tolerance: Tolerance, scale: float, keeps: bool = False
+    ) -> None:
+        self._leaf, self._tolerance = leaf, tolerance
+        self._kept: tuple[bytearray, bytearray] | None = None
+        if keeps:
+            self._kept = bytearray(), bytearray()
         self._floor = tolerance.absolute * max(1.0, scale) + tolerance.relative / 10 * leaf.scale
         self._relative = tolerance.relative
         self._seen = 0
@@ -53,6 +58,9 @@ class Measure:
 
     def add(self, theirs: bytes, ours: bytes) -> None:
         """The next block of both."""
+        if self._kept is not None:
+            self._kept[0].extend(theirs)
+            self._kept[1].extend(ours)
         if theirs != ours:
             self.same_bits = False
             a = np.frombuffer(theirs, self._leaf.letter)
@@ -84,6 +92,17 @@ class Measure:
             if a.size == self.total <= _SHOWN:
                 self.whole = _shown(a, self._leaf), _shown(b, self._leaf)
 
+    def both(self) -> tuple[np.ndarray[Any, Any], ...]:
+        """The two tensors, where it keeps them."""
+        assert self._kept is not None
+        return tuple(
+            np.frombuffer(kept, self._leaf.letter).reshape(self._leaf.shape) for kept in self._kept
+        )
+
+    def again(self) -> Measure:
+        """A measure of other values of the same dtype, by the same tolerance."""
+        return Measure(self._leaf, self._tolerance, 0.0)
+
     @property
     def total(self) -> int:
         """How many elements there are."""
@@ -98,6 +117,33 @@ class Measure:
 def _shown(values: np.ndarray[Any, Any], leaf: Leaf) -> str:
     text = np.array2string(values.reshape(leaf.shape), separator=", ", precision=7)
     return " ".join(text.split())
+
+
+def same_order(operand: Measure, indices: Measure) -> bool:
+    """Whether both runs' indices name the same values of an operand but for rounding, each index
+    once, along one of its dims: then either may be what `sort`, `topk` or their like gives."""
+    values, order = operand.both()[0], indices.both()[0]
+    if order.dtype.kind != "i":
+        return False
+    for dim in range(values.ndim):
+        orders = [k if k.ndim == values.ndim else np.expand_dims(k, dim) for k in indices.both()
+                  if k.ndim in (values.ndim, values.ndim - 1)]  # fmt: skip
+        if len(orders) == 2 and all(_is_order(values, order, dim) for order in orders):
+            measure = operand.again()
+            measure.add(*(np.take_along_axis(values, k, dim).tobytes() for k in orders))
+            if not measure.beyond:
+                return True
+    return False
+
+
+def _is_order(values: np.ndarray[Any, Any], order: np.ndarray[Any, Any], dim: int) -> bool:
+    """Whether these are indices along a dim, none of them twice."""
+    sizes = [n for k, n in enumerate(order.shape) if k != dim]
+    if sizes != [n for k, n in enumerate(values.shape) if k != dim]:
+        return False
+    if order.size and not 0 <= order.min() <= order.max() < values.shape[dim]:
+        return False
+    return bool((np.diff(np.sort(order, dim), axis=dim) != 0).all())
 
 
 def same_line(theirs: str, ours: str) -> bool:

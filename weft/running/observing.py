@@ -46,6 +46,7 @@ class Observer:
         self._library, self._files = library, files
         self._out, self._answers = out, answers
         self._quiet, self._is_size = 0, False
+        self._operand: Any = None
         self._sent: dict[int, tuple[Any, int]] = {}
         self._modules: dict[int, Any] = {}
         self._leaves: dict[int, tuple[Any, int]] = {}
@@ -92,6 +93,23 @@ class Observer:
         """What `torch.Tensor` has made."""
         sized, self._is_size = self._is_size, False
         return self.emptied(k, value) if sized else self.value(k, value)
+
+    def operand(self, k: int, value: Any) -> Any:
+        """What `sort` or its like may put in order."""
+        if isinstance(value, self._library.Tensor):
+            self._operand = value
+        return value
+
+    def ordered(self, k: int, value: Any) -> Any:
+        """What `sort` or its like has made: told with the operand, as of two equal values either
+        may come first."""
+        operand, self._operand = self._operand, None
+        if operand is None:
+            return self.value(k, value)
+        if self._is_here():
+            found = [("its operand", operand), *self._tensors(value, "", _DEPTH)]
+            self._guarded(self._tell_tensors, "order", self._files.sites[k], found)
+        return value
 
     def branch(self, k: int, test: Any) -> bool:
         """The truth of a condition."""
@@ -189,7 +207,7 @@ class Observer:
         self._tell_tensors("state", site, tensors)
 
     def _tell_tensors(self, kind: str, site: Site, tensors: list[tuple[str, Any]]) -> None:
-        told = [self._leaf(name, tensor) for name, tensor in tensors]
+        told = [self._leaf(name, tensor, kind == "order") for name, tensor in tensors]
         state = self._library.get_rng_state().numpy().tobytes()
         event = Event(kind, site, leaves=tuple(leaf for leaf, _ in told), state=state)
         send(self._out, event)
@@ -242,14 +260,16 @@ class Observer:
             ref = weakref.ref(tensor, lambda _: self._leaves.pop(number, None))
             self._leaves[number] = ref, next(self._numbers)
 
-    def _leaf(self, name: str, tensor: Any) -> tuple[Leaf, np.ndarray[Any, Any] | None]:
-        """What is told of a tensor, and its values if they are to be sent."""
+    def _leaf(
+        self, name: str, tensor: Any, again: bool = False
+    ) -> tuple[Leaf, np.ndarray[Any, Any] | None]:
+        """What is told of a tensor, and its values if they are to be sent, `again` if need be."""
         if tensor is None:
             return Leaf(name, "None", (), False, "", 0, 0.0), None
         grad = bool(tensor.requires_grad)
         if grad and tensor.is_leaf:
             self._number_leaf(tensor)
-        values = None if self._is_known(tensor) else self._values(tensor)
+        values = None if self._is_known(tensor) and not again else self._values(tensor)
         dtype = str(tensor.dtype).rpartition(".")[2]
         try:
             shape = tuple(int(n) for n in tensor.shape)
@@ -401,6 +421,18 @@ def _script_from_sources(observer: Observer, files: Files) -> None:
         setattr(scripted, name, type(name, (base,), own))
 
 
+def _stable(sort: Callable[..., Any]) -> Callable[..., Any]:
+    """PyTorch's `sort` or `argsort` with `stable=True` where the caller says neither: weft's always
+    is, and what sorts within PyTorch, as `pack_padded_sequence` does, then has the same order."""
+
+    @functools.wraps(sort)
+    def stable(input: Any, *args: Any, **options: Any) -> Any:
+        by_name = {"stable": True, **dict(zip(("dim", "descending"), args)), **options}
+        return sort(input, *args, **options) if "stable" in options else sort(input, **by_name)
+
+    return stable
+
+
 def _install(library: Any, observer: Observer, files: Files) -> None:
     """Has the rewritten files find the observer, and what it stands before."""
     vars(builtins)[OBSERVER] = observer
@@ -413,10 +445,18 @@ def _install(library: Any, observer: Observer, files: Files) -> None:
     library.vmap = library.func.vmap
     library.jit.trace = observer.unseen_call(library.jit.trace)
     library.export.export = observer.unseen_call(library.export.export)
+    checks = importlib.import_module(f"{library.__name__}.autograd.gradcheck")
     for check in ("gradcheck", "gradgradcheck"):  # each library calls the function when it likes
-        setattr(library.autograd, check, observer.unseen_call(getattr(library.autograd, check)))
+        unseen = observer.unseen_call(getattr(checks, check))
+        setattr(library.autograd, check, unseen)
+        setattr(checks, check, unseen)
     if hasattr(library.version, "weft"):
         _script_from_sources(observer, files)
+    else:
+        for name in ("sort", "argsort"):
+            setattr(library.Tensor, name, _stable(getattr(library.Tensor, name)))
+            setattr(library, name, _stable(getattr(library, name)))
+            library.jit._builtins._register_builtin(getattr(library, name), f"aten::{name}")
 
 
 def main(words: list[str]) -> None:

@@ -25,6 +25,8 @@ OBSERVER = "__weft_seen__"
 #: not told of; the last where they are given sizes.
 _EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 _GROWN = {"resize_", "resize_as_"}
+#: Calls whose indices are not determined where values are as large.
+_ORDERED = {"sort", "argsort", "topk", "kthvalue", "median", "mode"}
 _SIZED = {
     "Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "IntTensor", "new",
     "LongTensor", "ShortTensor", "CharTensor", "ByteTensor", "BoolTensor",
@@ -78,6 +80,8 @@ class _Rewriter(ast.NodeTransformer):
             return self.seen("made", node, node, name)
         if name in _EMPTY:
             return self.seen("emptied", node, node, name)
+        if name in _ORDERED:
+            return self._ordered(node, name)
         if not isinstance(node.func, ast.Attribute) or name not in ("backward", "step"):
             return self.seen("value", node, node, name)
         seen = self.seen("backward" if name == "backward" else "state", node, node, name)
@@ -85,6 +89,21 @@ class _Rewriter(ast.NodeTransformer):
             first = ast.Attribute(ast.Name(OBSERVER, ast.Load()), "begin", ast.Load())
             seen.args[0] = ast.Call(first, [seen.args[0]], [])
         return ast.fix_missing_locations(seen)
+
+    def _ordered(self, node: ast.Call, name: str) -> Any:
+        """Its operand is told too: the receiver, or the first argument where that is a module."""
+
+        def operand(value: ast.expr) -> Any:
+            return self.seen("operand", value, value, name)
+
+        if isinstance(node.func, ast.Attribute):
+            node.func.value = operand(node.func.value)
+        if node.args and not isinstance(node.args[0], ast.Starred):
+            node.args[0] = operand(node.args[0])
+        for keyword in node.keywords:
+            if keyword.arg in ("input", "self"):
+                keyword.value = operand(keyword.value)
+        return self.seen("ordered", node, node, name)
 
     def visit_BinOp(self, node: ast.BinOp) -> Any:
         return self.seen("value", node, self._within(node), _SIGNS[type(node.op)])

@@ -31,10 +31,11 @@ class Leaf(NamedTuple):
 
 
 class Event(NamedTuple):
-    """What a run did: a value, branch, print, caught or uncaught error, clock, state, or its end.
+    """What a run did: value, order, branch, print, caught or uncaught error, clock, state, or end.
 
     `what` is the branch's bool, the text, the error's type, the clock's number, the exit status;
-    `state` is the generator's after a value. A value, a state and a clock await a reply.
+    `state` is the generator's after a value. An order is the value of `sort` or its like, whose
+    operand is the first leaf. A value, an order, a state and a clock await a reply.
     """
 
     kind: str
@@ -46,7 +47,7 @@ class Event(NamedTuple):
 
     @property
     def awaits(self) -> bool:
-        return self.kind in ("value", "state", "clock")
+        return self.kind in ("value", "order", "state", "clock")
 
 
 class Reply(NamedTuple):
