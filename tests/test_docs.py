@@ -114,6 +114,7 @@ with_pictures = pytest.mark.skipif(
         "README.md",
         "docs/array-api.md",
         "docs/export.md",
+        "docs/masked.md",
         "docs/nested.md",
         pytest.param("docs/compile.md", marks=compiling),
         pytest.param("docs/onnx.md", marks=with_onnx),

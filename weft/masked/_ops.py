@@ -3,7 +3,7 @@
 Each function takes `mask`, a tensor of bools whose shape broadcasts to the input's, of no more
 dimensions; None shows all. What it hides counts as the element that changes nothing: 0 of a sum, 1
 of a product, the lowest value of a maximum. A result of hidden elements alone is that element, or
-nan where there is none. `MaskedTensor` is not here.
+nan where there is none. An input that is a MaskedTensor brings its mask, and the result is dense.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from weft import _C, Tensor
 from weft.base import checks as _checks
 from weft.base.subclasses import expect_dense
 from weft.composites.axes import wrap
+from weft.masked.maskedtensor.core import parted
 
 __all__ = [
     "amax", "amin", "argmax", "argmin", "cumprod", "cumsum", "log_softmax", "logaddexp",
@@ -48,6 +49,7 @@ def _first(who: str, dim: Dims, input: Tensor) -> int:
 
 def _shown(who: str, input: Tensor, mask: Tensor | None) -> Tensor | None:
     """The mask as bools of the input's shape."""
+    input, mask = parted(input, mask)
     expect_dense(input, f"masked.{who}", "input")
     if mask is None:
         return None
@@ -63,6 +65,7 @@ def _shown(who: str, input: Tensor, mask: Tensor | None) -> Tensor | None:
 
 def _filled(who: str, input: Tensor, mask: Tensor | None, neutral: Any) -> Tensor:
     """The input with `neutral`, or what it is for the dtype, in the place of what is hidden."""
+    input, mask = parted(input, mask)
     shown = _shown(who, input, mask)
     if shown is None:
         return input
@@ -161,6 +164,7 @@ def mean(
             "(mean(): Could not infer output dtype. Input dtype must be either a floating point or "
             f"complex dtype. Got: {input.dtype})"
         )
+    input, mask = parted(input, mask)
     dims, shown = _dims("mean", dim, input), _shown("mean", input, mask)
     if shown is None:
         return weft.mean(input, dims, bool(keepdim), dtype=dtype)
@@ -594,6 +598,7 @@ def _var(
             f"[masked.{who}] expected numbers, got bools (Subtraction, the `-` operator, with a "
             "bool tensor is not supported.)"
         )
+    input, mask = parted(input, mask)
     less = correction if correction is not None else 0 if unbiased is False else 1
     wide = dtype or (input.dtype if input.is_floating_point() or input.is_complex() else None)
     x = input.to(wide or weft.get_default_dtype())
