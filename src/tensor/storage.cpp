@@ -28,7 +28,6 @@ constexpr int64_t kSmall = 1024;
 constexpr int64_t kHugePage = int64_t{2} << 20;
 constexpr int64_t kSlowPage = 1'000'000;  ///< nanoseconds; as small pages its bytes take less
 constexpr int64_t kSmallPages = int64_t{64} << 20;
-constexpr int64_t kTurns = 4;
 constexpr int kClasses = 16 + 8 * 54;
 constexpr int kLargerClasses = 8;  ///< that may serve for an empty one
 
@@ -46,10 +45,7 @@ bool caching_wanted() {
 struct detail::LargeBlocks {
     std::vector<void*> free_blocks[kClasses];
     int64_t fail_in = 0;
-    struct {
-        int64_t small = 0;  ///< bytes to map before a huge page is tried again
-        int64_t unmapped = 0;
-    } pages;  ///< Note [Slow huge pages]
+    int64_t small_pages = 0;  ///< bytes to map before a huge one is tried: Note [Slow huge pages]
     const bool caching = caching_wanted();
 };
 
@@ -107,19 +103,16 @@ bool is_mapped([[maybe_unused]] int64_t size) {
 /// virtual machine that gives free memory back to its host it is not: the host first has to find
 /// it, and one huge page takes four times as long as its small pages, which the system has
 /// among what it did not give back. So the first page of a block is timed as it is touched. After
-/// a slow one, small pages serve for the rest of it and for the next kSmallPages bytes: until as much as
-/// kTurns times the peak has been given back. Such a process asks for the same memory in each step,
-/// huge pages that it gave back are there when it asks again, and they repay their first touch.
+/// a slow one, small pages serve for the rest of it and for the next kSmallPages bytes; then a huge
+/// one is tried again, for a process that asks for the same memory in each step finds it there.
 void choose_pages(char* begin, int64_t size) {
-    auto& [small, unmapped] = large().pages;
-    const bool in_turns = unmapped > kTurns * detail::blocks->stats.peak;
-    if (small > 0 && !in_turns) {
+    int64_t& small = large().small_pages;
+    if (small > 0) {
         small -= size;
         madvise(begin, size, MADV_NOHUGEPAGE);
         return;
     }
     madvise(begin, size, MADV_HUGEPAGE);  // a hint, so its result does not matter
-    if (in_turns) return;
     const int64_t start = thread_nanoseconds();
     *static_cast<volatile char*>(begin) = 0;
     if (thread_nanoseconds() - start < kSlowPage) return;
@@ -145,9 +138,8 @@ void* system_allocate(int64_t size) {
 }
 
 void system_free(void* block, int64_t size) {
-    if (!is_mapped(size)) return std::free(block);
-    large().pages.unmapped += size;
-    munmap(block, size);
+    if (is_mapped(size)) munmap(block, size);
+    else std::free(block);
 }
 
 /// A block of class `c` or a larger one, which `c` then is.
