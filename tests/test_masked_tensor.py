@@ -23,6 +23,8 @@ def given(lib):
         "m": make(data, mask, requires_grad=True), "n": make(data * 2 + 0.25, mask),
         "other": make(data, ~mask), "cond": data > 1, "row": lib.tensor([1.0, 2.0, 3.0, 4.0]),
         "i": make((data * 4).int(), mask), "t": make(data > 1, mask),
+        "coo": make(data * 2 + 0.25, mask).to_sparse(), "pair": [[0, 1, 1], [2, 0, 2]],
+        "csr": make(data * 2 + 0.25, mask).to_sparse_csr(), "sparse": lib.sparse_coo_tensor,
     }  # fmt: skip
 
 
@@ -42,8 +44,9 @@ def described(out):
         return [described(x) for x in out]
     if not hasattr(out, "_masked_mask"):
         return str(out)
-    shown = out._masked_mask.tolist()
-    return str(out), str(out.dtype), tuple(out.shape), shown, out.requires_grad
+    mask = out._masked_mask
+    kind, mask = str(mask.layout), mask.to_dense() if out.is_sparse else mask
+    return str(out), str(out.dtype), kind, tuple(out.shape), mask.tolist(), out.requires_grad
 
 
 ELEMENTWISE = """m+n; m-n; m*n; m/n; m*2; 2*m; m+1; m-1; m/2; 2/m; data*m; m*data; m*row;
@@ -270,7 +273,83 @@ def test_masks_have_to_match_where_pytorch_forgets_to_look(call):
     assert kind is ValueError and "same mask" in text
 
 
-def test_sparse_data_are_refused():
-    mask = weft.tensor(MASK)
-    with pytest.raises(TypeError, match="data layout of torch.sparse_coo is not supported"):
-        masked_tensor(weft.tensor(DATA).to_sparse(), mask)
+SPARSE = """coo; csr; coo.get_data(); csr.get_data(); coo.get_mask(); csr.get_mask(); coo.layout;
+csr.layout; coo.is_sparse; csr.is_sparse; coo.is_sparse_coo(); coo.is_sparse_csr();
+csr.is_sparse_csr(); csr.is_sparse_coo(); coo.shape; coo.numel(); len(csr); n.to_sparse_coo();
+m.to_sparse().requires_grad; coo.to_dense(); csr.to_dense(); coo.to_sparse_csr();
+masked_tensor((data > 1).float(), data > 1).to_sparse(); m.to_sparse().to_dense(); coo.sin();
+csr.sin(); coo.abs(); coo.sqrt(); csr.floor(); coo + coo; coo * coo; csr * csr; csr - csr;
+coo * 2; csr + 1; coo == coo; coo.clone(); csr.clone(); coo.detach(); csr.detach(); coo.double();
+csr.double(); torch.ones_like(csr); coo.sum(); csr.sum(); coo.mean(); csr.mean(); coo.prod();
+csr.prod(); coo.amax(); csr.amax(); coo.amin(); csr.amin(); coo.argmax(); coo.argmin(); coo.std();
+torch.sum(coo); masked_tensor(data.to_sparse(), mask.to_sparse());
+masked_tensor(data.to_sparse_csr(), mask.to_sparse_csr());
+masked_tensor(sparse(pair, [3.0, 4.0, 5.0], (2, 3)), sparse(pair, [True, False, True], (2, 3)));
+masked_tensor(sparse(pair, [3.0, 4.0, 5.0], (2, 3)), sparse(pair, [True, False, True], (2,
+3))).sum();
+masked_tensor(sparse([[0, 0], [1, 1]], [3.0, 4.0], (2, 2)), sparse([[0], [1]], [True], (2, 2)))"""
+SPARSE_REFUSED = """masked_tensor(data.to_sparse(), mask); masked_tensor(data, mask.to_sparse());
+masked_tensor(data.to_sparse(), mask.to_sparse_csr());
+masked_tensor(data.to_sparse_csc(), mask.to_sparse_csc());
+masked_tensor(sparse(pair, [3.0, 4.0, 5.0], (2, 3)), sparse([[0, 1, 1], [2, 0, 1]], [True] * 3,
+(2, 3))); masked_tensor(sparse(pair, [3.0, 4.0, 5.0], (2, 3)), sparse(pair, [True] * 3, (2, 4)));
+masked_tensor(sparse(pair, [3.0, 4.0, 5.0], (2, 3)), sparse(pair, [1] * 3, (2, 3))); coo + n;
+n + coo; coo + csr; coo + other.to_sparse(); csr + other.to_sparse_csr(); coo + data; data + coo;
+coo.sum(0); csr.sum(1); csr.amax(1); n.view(2, 2, 2).to_sparse_csr(); coo.item(); coo.max();
+coo.cumsum(0); torch.where(cond, coo, coo)"""
+
+
+@pytest.mark.parametrize("call", calls(SPARSE))
+def test_sparse_ones_give_what_pytorchs_do(torch, call):
+    expected = found(torch, call)
+    assert not isinstance(expected[0], type), expected
+    assert found(weft, call) == expected
+
+
+@pytest.mark.parametrize("call", calls(SPARSE_REFUSED))
+def test_sparse_ones_raise_what_pytorchs_do(torch, call):
+    (kind, text), (theirs, words) = found(weft, call), found(torch, call)
+    assert issubclass(kind, theirs) or issubclass(theirs, kind), (text, words)
+    if words.startswith(("data", "mask must", "`a` and", "Only 2D")):
+        assert words in text
+
+
+@pytest.mark.parametrize("to", ["to_sparse", "to_sparse_csr"])
+@pytest.mark.parametrize("name", ["sum", "sin().sum", "exp().mean", "to_dense().sum", "amax"])
+def test_gradients_through_sparse_ones_are_those_of_dense_ones(to, name):
+    grads = []
+    for start in (f"m.{to}()", "m"):
+        words = given(weft)
+        eval(f"{start}.{name}()", words).backward()  # noqa: S307
+        grads.append(words["m"].grad)
+    assert weft.equal(grads[0].get_mask(), grads[1].get_mask())
+    weft.testing.assert_close(grads[0].to_tensor(0), grads[1].to_tensor(0))
+
+
+def test_the_gradient_of_a_sparse_leaf_is_one_of_its_places():
+    values, shown = [3.0, 4.0, 5.0], [True, False, True]
+    pair = [[0, 1, 1], [2, 0, 2]]
+    both = (weft.sparse_coo_tensor(pair, v, (2, 3)) for v in (values, shown))
+    x = masked_tensor(*both, requires_grad=True)
+    (x * x).sum().backward()
+    assert x.grad.is_sparse_coo() and x.grad.get_mask().values().tolist() == shown
+    assert x.grad.to_tensor(0).tolist() == [[0.0, 0.0, 6.0], [0.0, 0.0, 10.0]]
+
+
+def test_what_a_sparse_mask_hides_does_not_count_where_pytorch_counts_it():
+    """Its mean of hidden values at kept places, and argmax of CSR."""
+    words = given(weft)
+    pair = words["pair"]
+    shown = weft.sparse_coo_tensor(pair, [True, False, True], (2, 3))
+    x = masked_tensor(weft.sparse_coo_tensor(pair, [3.0, 4.0, 5.0], (2, 3)), shown)
+    assert x.mean().item() == 4.0
+    assert words["csr"].argmax().item() == words["coo"].argmax().item() == 2.0
+
+
+def test_sparse_ones_are_copied_and_kept():
+    for name in ("coo", "csr"):
+        x = given(weft)[name]
+        for twin in (copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+            assert str(twin) == str(x) and twin.layout is x.layout
+            twin.mul_(2)
+        assert str(x) == str(given(weft)[name])

@@ -67,6 +67,7 @@ HOUSE = {
     "weft.jit": "saved scripted tables traced",
     "weft.linalg": """checks decompositions eigen factors products reflections systems
         triangular""",
+    "weft.masked.maskedtensor": "places",
     "weft.multiprocessing": "shared",
     "weft.nested": """asked attention create files layers padded parts pointwise products reductions
         shapes sizes table tensor text""",

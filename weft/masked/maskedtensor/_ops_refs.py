@@ -13,6 +13,7 @@ from typing import Any
 import weft
 from weft import _C, Tensor
 from weft.masked.maskedtensor.core import MaskedTensor, is_masked_tensor, made
+from weft.masked.maskedtensor.places import cells, layout_of, like, same_places
 from weft.masked.maskedtensor.reductions import OVER_DIMS, parts, reduced
 from weft.utils._pytree import tree_map
 
@@ -44,6 +45,8 @@ def _moving() -> frozenset[str]:
 def run(func: Any, args: tuple[Any, ...], kwargs: Words) -> Any:
     """What an operator gives of masked tensors; NotImplemented of one that has no rule."""
     name = func.overloadpacket.__name__
+    if any(a.is_sparse for a in _masked_ones(args, kwargs)):
+        return _of_cells(func, name, args, kwargs)
     rule = _TABLE.get(name)
     if rule is not None:
         return rule(func, *args, **kwargs)
@@ -58,8 +61,27 @@ def run(func: Any, args: tuple[Any, ...], kwargs: Words) -> Any:
     return NotImplemented
 
 
+def _of_cells(func: Any, name: str, args: tuple[Any, ...], kwargs: Words) -> Any:
+    """An operator of sparse masked tensors: a pointwise one, on their values."""
+    beside = [a for a in args if isinstance(a, Tensor) and not is_masked_tensor(a) and a.dim()]
+    if beside:
+        raise RuntimeError(
+            f"[{name}] expected numbers and masked tensors of the same layout beside a sparse one, "
+            "got a tensor (expand is unsupported for Sparse tensors). Hint: to_dense()"
+        )
+    if name.endswith("_") and name[:-1] in _pointwise():
+        return _in_place(func, args, kwargs)
+    if name in _COPIES or name in _pointwise():
+        return _elementwise(func, args, kwargs)
+    return NotImplemented
+
+
 def _data(value: Any) -> Any:
     return value._masked_data if is_masked_tensor(value) else value
+
+
+def _cells(value: Any) -> Any:
+    return cells(_data(value)) if isinstance(value, Tensor) else value
 
 
 def _mask(value: Any) -> Any:
@@ -73,6 +95,15 @@ def _masked_ones(args: tuple[Any, ...], kwargs: Words) -> list[MaskedTensor]:
 def _match(a: Tensor, b: Tensor) -> bool:
     if a is b:
         return True
+    kinds = layout_of(a), layout_of(b)
+    if kinds[0] is not kinds[1]:
+        raise ValueError(
+            f"[MaskedTensor] expected masked tensors of one layout, got {kinds[0]} and {kinds[1]} "
+            f"(`a` and `b` must have the same layout. Got {kinds[0]} and {kinds[1]})"
+        )
+    if not same_places(a, b):
+        return False
+    a, b = cells(a), cells(b)
     return a.dim() == b.dim() and bool((a == b).all())
 
 
@@ -91,15 +122,15 @@ def _common_mask(func: Any, args: tuple[Any, ...], kwargs: Words) -> Tensor:
 
 def _elementwise(func: Any, args: tuple[Any, ...], kwargs: Words) -> Any:
     mask = _common_mask(func, args, kwargs)
-    out = func(*tree_map(_data, args), **tree_map(_data, kwargs))
-    return made(out, mask.expand(out.shape))
+    out = func(*tree_map(_cells, args), **tree_map(_cells, kwargs))
+    return made(like(mask, out), like(mask, cells(mask).expand(out.shape)))
 
 
 def _in_place(func: Any, args: tuple[Any, ...], kwargs: Words) -> Any:
     if not is_masked_tensor(args[0]):
         return NotImplemented
     _common_mask(func, args, kwargs)
-    func(*tree_map(_data, args), **tree_map(_data, kwargs))
+    func(*tree_map(_cells, args), **tree_map(_cells, kwargs))
     return args[0]
 
 
@@ -207,12 +238,13 @@ def _same_size(func: Any, self: Tensor, other: Tensor) -> bool:
     return self.shape == other.shape
 
 
+_COPIES = ("clone", "_to_copy", "ones_like", "zeros_like", "detach")
 _TABLE: dict[str, Callable[..., Any]] = {
     **{name: _reduction(name) for name in OVER_DIMS},
     "masked_fill": _masked_fill,
     "where": _where,
+    **dict.fromkeys(("contiguous", *_COPIES), _own_copy),
     "detach": _same_memory,
-    **dict.fromkeys(("clone", "contiguous", "_to_copy", "ones_like", "zeros_like"), _own_copy),
     "_softmax": _softmax,
     "_log_softmax": _softmax,
     "_softmax_backward_data": _softmax_backward(0.0),

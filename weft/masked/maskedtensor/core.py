@@ -7,6 +7,7 @@ and, where they move elements, on the mask (weft/masked/maskedtensor/_ops_refs.p
 are masked tensors too. Reductions and `where`, whose gradients depend on the mask, are answered by
 `__torch_function__` instead (reductions.py): `values_of` leads from the graph of masked tensors to
 one of dense ones, `masked_of` back, and between the two the rules are those of `weft.masked`.
+Sparse data and mask have the same places (places.py), and operators run on their values.
 """
 
 from __future__ import annotations
@@ -17,9 +18,24 @@ from typing import Any, TypeGuard
 
 from weft import _C, Tensor
 from weft.autograd import Function
+from weft.base.names import layout as layout_type
+from weft.base.names import sparse_coo, sparse_csr, strided
 from weft.base.subclasses import lends_memory, raw
+from weft.masked.maskedtensor.places import (
+    cells,
+    in_layout,
+    layout_of,
+    like,
+    on_places_of,
+    same_places,
+    to_strided,
+)  # fmt: skip
+from weft.sparse.tensor import SparseTensor
 
-__all__ = ["MaskedTensor", "is_masked_tensor", "made", "masked_of", "parted", "values_of"]
+__all__ = [
+    "MaskedTensor", "cells_of", "in_layout_of", "is_masked_tensor", "made", "masked_of", "parted",
+    "values_of",
+]  # fmt: skip
 
 _DTYPES = {
     _C.float16, _C.float32, _C.float64, _C.bool, _C.int8, _C.int16, _C.int32, _C.int64,
@@ -30,13 +46,14 @@ class MaskedTensor(Tensor):
     """Data and a mask of its shape: what is False there is skipped and prints as `--`.
 
     Args:
-        data: a dense tensor of any shape, float16, float32, float64, bool or signed integers.
-        mask: bools of the same shape, True for what counts. Both are copied.
+        data: a tensor of any shape, dense, COO or CSR; float16, float32, float64, bool or signed
+            integers.
+        mask: bools of the same shape and layout, True for what counts. Both are copied.
         requires_grad: whether the tensor wants a gradient, which is a MaskedTensor too.
 
     Raises:
-        TypeError: one that is no dense tensor; a mask of another dtype; data of other dtypes.
-        ValueError: shapes that differ.
+        TypeError: no tensors; a mask of another dtype or layout; data of other dtypes.
+        ValueError: shapes, or the places of sparse ones, that differ.
 
     >>> x = weft.masked.MaskedTensor(weft.tensor([1.0, 2.0]), weft.tensor([True, False]))
     >>> x + 1
@@ -54,10 +71,10 @@ class MaskedTensor(Tensor):
         for name, given in (("data", data), ("mask", mask)):
             if not isinstance(given, Tensor) or is_masked_tensor(given):
                 raise TypeError(
-                    f"[MaskedTensor] expected a dense tensor as {name}, got a "
+                    f"[MaskedTensor] expected a tensor as {name}, got a "
                     f"{type(given).__name__} ({name} must be a Tensor)"
                 )
-        _check(data, mask)
+        data, mask = _fitted(data, mask)
         if data.requires_grad:
             warnings.warn(
                 "It is not recommended to create a MaskedTensor with a tensor that requires_grad. "
@@ -65,7 +82,7 @@ class MaskedTensor(Tensor):
                 UserWarning,
                 stacklevel=2,
             )
-        out = made(data.detach().clone(), mask.clone())
+        out = made(like(data, cells(data).detach().clone()), like(mask, cells(mask).clone()))
         if requires_grad:
             raw(lambda: out.requires_grad_())
         return out
@@ -88,7 +105,7 @@ class MaskedTensor(Tensor):
         return run(func, args, kwargs or {})
 
     def get_data(self) -> Tensor:
-        """The data with what the mask hides, dense; gradients go to the masked tensor.
+        """The data with what the mask hides; gradients go to the masked tensor.
 
         >>> weft.masked.masked_tensor(weft.ones(2), weft.tensor([True, False])).get_data()
         tensor([1., 1.])
@@ -109,18 +126,29 @@ class MaskedTensor(Tensor):
         >>> weft.masked.masked_tensor(weft.ones(2), weft.tensor([True, False])).to_tensor(0)
         tensor([1., 0.])
         """
-        return self.get_data().masked_fill(~self._masked_mask, value)
+        dense = in_layout_of(self, strided)
+        return dense.get_data().masked_fill(~dense._masked_mask, value)
+
+    @property
+    def layout(self) -> layout_type:
+        """That of data and mask."""
+        return layout_of(self._masked_data)
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether data and mask are COO or CSR."""
+        return layout_of(self._masked_data) is not strided
 
     def is_sparse_coo(self) -> bool:
-        """False: the data are dense."""
-        return False
+        """Whether data and mask are COO."""
+        return layout_of(self._masked_data) is sparse_coo
 
     def is_sparse_csr(self) -> bool:  # type: ignore[override]
-        """False: the data are dense."""
-        return False
+        """Whether data and mask are CSR."""
+        return layout_of(self._masked_data) is sparse_csr
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:
-        data, mask = self._masked_data, self._masked_mask
+        data, mask = to_strided(self._masked_data), to_strided(self._masked_mask)
         if not data.dim():
             shown = bool(mask)
             return f"MaskedTensor({_element(data.item()) if shown else '--'}, {shown})"
@@ -140,14 +168,35 @@ def is_masked_tensor(obj: Any, /) -> TypeGuard[MaskedTensor]:
     return isinstance(obj, MaskedTensor)
 
 
-def _check(data: Tensor, mask: Tensor) -> None:
-    """Raises for data and a mask that make no masked tensor."""
-    for name, given in (("data", data), ("mask", mask)):
-        if not lends_memory(given):
-            raise TypeError(
-                f"[MaskedTensor] expected a dense tensor as {name}, got a {type(given).__name__} "
-                f"(data layout of {given.layout} is not supported.)"
+def _fitted(data: Tensor, mask: Tensor) -> tuple[Tensor, Tensor]:
+    """Data and mask with the same places. Raises for those of other layouts."""
+    kinds = layout_of(data), layout_of(mask)
+    if kinds[0] is not kinds[1]:
+        raise TypeError(
+            f"[MaskedTensor] expected data and mask of one layout, got {kinds[0]} and {kinds[1]} "
+            "(data and mask must have the same layout.)"
+        )
+    known = kinds[0] in (sparse_coo, sparse_csr) or lends_memory(data)
+    if not known or not (lends_memory(mask) or isinstance(mask, SparseTensor)):
+        raise TypeError(
+            f"[MaskedTensor] expected data and mask that are dense, COO or CSR, got {data.layout} "
+            f"(data layout of {data.layout} is not supported.)"
+        )
+    if data.shape == mask.shape:
+        data, mask = on_places_of(mask, data)
+        if not same_places(data, mask):
+            coo = kinds[0] is sparse_coo
+            words = "do not have the same" if coo else "do not share either crow or col"
+            raise ValueError(
+                "[MaskedTensor] expected data and mask of the same places, got others (data and "
+                f"mask are both sparse {'COO' if coo else 'CSR'} tensors but {words} indices.)"
             )
+    _check(data, mask)
+    return data, mask
+
+
+def _check(data: Tensor, mask: Tensor) -> None:
+    """Raises for data and a mask of one layout that make no masked tensor."""
     if mask.dtype != _C.bool:
         raise TypeError(
             f"[MaskedTensor] expected a mask of bools, got {mask.dtype} (mask must have dtype "
@@ -173,7 +222,7 @@ def made(data: Tensor, mask: Tensor) -> MaskedTensor:
     out: MaskedTensor = Tensor._make_wrapper_subclass(
         cls,
         data.shape,
-        strides=data.stride(),
+        strides=data.stride() if layout_of(data) is strided else None,
         dtype=data.dtype,
         device=data.device,
     )
@@ -185,11 +234,44 @@ class GetData(Function):
     @staticmethod
     def forward(ctx: Any, x: MaskedTensor) -> Tensor:
         ctx.mask = x._masked_mask
-        return x._masked_data.detach()
+        return like(x._masked_data, cells(x._masked_data).detach())
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> Tensor:
-        return grad if is_masked_tensor(grad) else made(grad, ctx.mask)
+        if is_masked_tensor(grad):
+            return grad
+        wanted = layout_of(ctx.mask)
+        if layout_of(grad) is not wanted or not same_places(grad, ctx.mask):
+            dense = to_strided(grad), to_strided(ctx.mask)
+            return made(*in_layout(*dense, wanted, grad.shape))
+        return made(grad, ctx.mask)
+
+
+class Cells(Function):
+    """From a sparse masked tensor to the values of its data."""
+
+    @staticmethod
+    def forward(ctx: Any, x: MaskedTensor) -> Tensor:
+        ctx.data, ctx.mask = x._masked_data, x._masked_mask
+        return cells(x._masked_data).detach()
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        return made(like(ctx.data, grad), ctx.mask)
+
+
+class Relaid(Function):
+    """A masked tensor in another layout."""
+
+    @staticmethod
+    def forward(ctx: Any, x: MaskedTensor, wanted: layout_type) -> Tensor:
+        ctx.layout = layout_of(x._masked_data)
+        return made(*in_layout(x._masked_data, x._masked_mask, wanted, x.shape))
+
+    @staticmethod
+    def backward(ctx: Any, grad: Any) -> tuple[Tensor, None]:
+        data, mask = grad._masked_data, grad._masked_mask
+        return made(*in_layout(data, mask, ctx.layout, grad.shape)), None
 
 
 class Constructor(Function):
@@ -214,6 +296,22 @@ def masked_of(data: Tensor, mask: Tensor, dense: bool = True) -> MaskedTensor:
     """The masked tensor of dense data, to which its gradient goes: as a dense tensor, 0 where it is
     hidden, or, without `dense`, as the masked tensor that it is."""
     out: MaskedTensor = raw(lambda: Constructor.apply(data, mask, dense))
+    return out
+
+
+def cells_of(x: MaskedTensor) -> tuple[Tensor, Tensor]:
+    """The elements that data and mask have, as dense tensors; the first is in the graph."""
+    if layout_of(x._masked_data) is strided:
+        return values_of(x), x._masked_mask
+    out: Tensor = raw(lambda: Cells.apply(x))
+    return out, cells(x._masked_mask)
+
+
+def in_layout_of(x: MaskedTensor, wanted: layout_type) -> MaskedTensor:
+    """The masked tensor in another layout; itself in its own."""
+    if layout_of(x._masked_data) is wanted:
+        return x
+    out: MaskedTensor = raw(lambda: Relaid.apply(x, wanted))
     return out
 
 

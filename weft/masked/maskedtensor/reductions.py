@@ -9,9 +9,18 @@ from typing import Any
 import weft
 from weft import Tensor
 from weft.autograd import Function
+from weft.base.names import sparse_coo, sparse_csr, strided
 from weft.base.subclasses import raw
 from weft.masked import _ops
-from weft.masked.maskedtensor.core import MaskedTensor, is_masked_tensor, made, masked_of, values_of
+from weft.masked.maskedtensor.core import (
+    MaskedTensor,
+    cells_of,
+    in_layout_of,
+    is_masked_tensor,
+    made,
+    masked_of,
+)  # fmt: skip
+from weft.masked.maskedtensor.places import flat_place
 
 __all__ = ["OVER_DIMS", "parts", "reduced", "rule_of"]
 
@@ -22,9 +31,21 @@ def reduced(
     name: str, input: MaskedTensor, dim: Any = None, keepdim: bool = False, **given: Any
 ) -> MaskedTensor:
     """A function of `weft.masked` over dims, or all; hidden where it saw nothing."""
-    mask = input._masked_mask
-    data: Tensor = getattr(_ops, name)(values_of(input), dim, keepdim=keepdim, mask=mask, **given)
+    values, mask = _read(name, input, dim)
+    data: Tensor = getattr(_ops, name)(values, dim, keepdim=keepdim, mask=mask, **given)
+    if name.startswith("arg"):
+        data = flat_place(input._masked_data, data).to(data.dtype)
     return masked_of(data, _seen(mask, dim, keepdim))
+
+
+def _read(name: str, input: MaskedTensor, dim: Any) -> tuple[Tensor, Tensor]:
+    """What a reduction reads: elements and whether they count."""
+    if input.is_sparse and dim not in (None, ()):
+        raise TypeError(
+            f"[{name}] expected no dim of a sparse masked tensor, got {dim} (The sparse version of "
+            f"{name} is not implemented in reductions.). Hint: to_dense()"
+        )
+    return cells_of(input)
 
 
 def _seen(mask: Tensor, dim: Any, keepdim: bool) -> Tensor:
@@ -58,8 +79,8 @@ def _norm(
     input: MaskedTensor, p: Any = 2.0, dim: Any = None, keepdim: bool = False, dtype: Any = None
 ) -> MaskedTensor:
     order = 2.0 if p in (None, "fro") else p
-    mask = input._masked_mask
-    data = _ops.norm(values_of(input), order, dim, keepdim=keepdim, dtype=dtype, mask=mask)
+    values, mask = _read("norm", input, dim)
+    data = _ops.norm(values, order, dim, keepdim=keepdim, dtype=dtype, mask=mask)
     return masked_of(data, _seen(mask, dim, keepdim))
 
 
@@ -67,8 +88,8 @@ def _truth(name: str) -> Rule:
     """`all` and `any`, in which what is hidden changes nothing."""
 
     def rule(input: MaskedTensor, dim: Any = None, keepdim: bool = False) -> MaskedTensor:
-        mask = input._masked_mask
-        filled = input._masked_data.masked_fill(~mask, name == "all")
+        values, mask = _read(name, input, dim)
+        filled = values.detach().masked_fill(~mask, name == "all")
         return made(getattr(weft, name)(filled, dim, keepdim), _seen(mask, dim, keepdim))
 
     return rule
@@ -100,6 +121,10 @@ def parts(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _where(condition: Any, input: Any, other: Any) -> MaskedTensor:
+    if any(is_masked_tensor(x) and x.is_sparse for x in (input, other)):
+        raise NotImplementedError(
+            "[where] expected dense masked tensors, got a sparse one. Hint: to_dense()"
+        )
     if is_masked_tensor(condition):
         raise RuntimeError(
             "[where] expected a dense condition beside masked tensors, got a MaskedTensor. Hint: "
@@ -145,8 +170,15 @@ def _rules() -> dict[Any, Rule]:
     table: dict[Any, Rule] = {weft.where: _where, Tensor.where: _where_method}
     for name, rule in _REDUCTIONS.items():
         table[getattr(weft, name)] = table[getattr(Tensor, name)] = rule
-    table[Tensor.to_dense] = lambda input: input
-    return table
+    layouts = {
+        Tensor.to_dense: strided, Tensor.to_sparse: sparse_coo,
+        Tensor.to_sparse_coo: sparse_coo, Tensor.to_sparse_csr: sparse_csr,
+    }  # fmt: skip
+    return table | {f: functools.partial(_in_layout, wanted) for f, wanted in layouts.items()}
+
+
+def _in_layout(wanted: Any, input: MaskedTensor) -> MaskedTensor:
+    return in_layout_of(input, wanted)
 
 
 def rule_of(func: Rule) -> Rule | None:
