@@ -439,6 +439,8 @@ t.nansum(x, 1)
 t.nanmean(x, 1)
 t.median(x, 1).values
 t.nanmedian(x, 1).values
+t.nanmedian(x)
+t.nanmedian(x[:1])
 t.aminmax(x, dim=1)
 t.all(x, 1)
 t.any(x, 1)

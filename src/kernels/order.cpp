@@ -204,14 +204,19 @@ void topk(const T* x, T* values, int64_t* indices, int64_t k, bool largest, bool
 }
 
 template <class T>
-void median(const T* x, T* values, int64_t* indices, Axis axis) {
+void median(const T* x, T* values, int64_t* indices, bool skip_nan, Axis axis) {
     for_rows(x, axis, [&](auto& row, const T* from, int64_t o, int64_t i) {
-        int64_t to = o * axis.inner + i, found = -1;
-        for (int64_t j = 0; j < axis.n && found < 0; ++j)
-            if (from[j * axis.inner] != from[j * axis.inner]) found = j;
+        int64_t to = o * axis.inner + i, found = -1, numbers = axis.n;
+        if (skip_nan) {
+            for (int64_t j = 0; j < axis.n; ++j)
+                numbers -= from[j * axis.inner] != from[j * axis.inner];
+        } else {
+            for (int64_t j = 0; j < axis.n && found < 0; ++j)
+                if (from[j * axis.inner] != from[j * axis.inner]) found = j;
+        }
         if (found < 0) {
-            row.load(from, axis.inner, false);
-            found = row.select((axis.n - 1) / 2).index();
+            row.load(from, axis.inner, false);  // NaN is the largest
+            found = row.select(std::max<int64_t>(numbers - 1, 0) / 2).index();
         }
         values[to] = from[found * axis.inner];
         if (indices) indices[to] = found;
@@ -286,7 +291,7 @@ void place_along(const T* x, const int64_t* index, T* y, int64_t k, Axis axis) {
 #define WEFT_ORDER(T)                                                                              \
     template void sort(const T*, T*, int64_t*, bool, Axis);                                        \
     template void topk(const T*, T*, int64_t*, int64_t, bool, bool, Axis);                         \
-    template void median(const T*, T*, int64_t*, Axis);                                            \
+    template void median(const T*, T*, int64_t*, bool, Axis);                                      \
     template void kth(const T*, T*, int64_t*, int64_t, Axis);                                      \
     template void pick_along(const T*, const int64_t*, T*, int64_t, Axis);                         \
     template void place_along(const T*, const int64_t*, T*, int64_t, Axis);

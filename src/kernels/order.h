@@ -19,8 +19,9 @@ template <class T>
 void topk(const T* x, T* values, int64_t* indices, int64_t k, bool largest, bool sorted, Axis axis);
 
 /// The lower median, or the first NaN, and where it is; n >= 1. `indices` may be null.
+/// With `skip_nan` that of what is not NaN, if anything is not.
 template <class T>
-void median(const T* x, T* values, int64_t* indices, Axis axis);
+void median(const T* x, T* values, int64_t* indices, bool skip_nan, Axis axis);
 
 /// The element that sorting would put at k, and where it is: of equal elements PyTorch's.
 template <class T>

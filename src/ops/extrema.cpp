@@ -68,10 +68,17 @@ void both_kernel(Call& c) {
 }
 
 /// The same for the extremum of all elements. (Where it was overwritten, no element has a share.)
-Tensor share_all_gradient(const Grad& g) {
-    Tensor x = g.in(0), hits = eq(x, g.out(0));
-    Tensor share = g.grad() / sum(cast(hits, x.dtype()));
+Tensor share_among(const Grad& g, const Tensor& hits) {
+    Tensor x = g.in(0), share = g.grad() / sum(cast(hits, x.dtype()));
     return masked_fill(zeros(x.shape(), x.dtype()), hits, share);
+}
+
+Tensor share_all_gradient(const Grad& g) { return share_among(g, eq(g.in(0), g.out(0))); }
+
+/// A result that is NaN is all of the elements.
+Tensor share_numbers_gradient(const Grad& g) {
+    Tensor y = g.out(0);
+    return share_among(g, maximum(eq(g.in(0), y), ne(y, y)));
 }
 
 /// The incoming gradient shared evenly by the elements that equal the extremum, output k.
@@ -226,17 +233,24 @@ void median_shape_check(const Call& c) {
                 "a tensor of a number dtype", "bool (not implemented for 'Bool')");
 }
 
-void run_median(const Tensor& x, Axis axis, const Tensor& values, int64_t* indices) {
+void full_median_shape(Call& c) {
+    median_shape_check(c);
+    c.add(Tensor::layout(c.in[0].dtype(), DimSpan()));
+}
+
+void run_median(const Tensor& x, Axis axis, const Tensor& values, int64_t* indices,
+                bool skip_nan = false) {
     Unlocked unlocked(8 * x.numel());
     dispatch<NumberTypes>(x.dtype(), "median", [&]<class T>() {
-        kernels::median(x.data<T>(), values.data<T>(), indices, axis);
+        kernels::median(x.data<T>(), values.data<T>(), indices, skip_nan, axis);
     });
 }
 
 /// No element at all: NaN.
+template <bool SkipNan>
 void full_median(Call& c) {
     Folded f = fold(c.in[0], every_dim(c.in[0].ndim()));
-    if (f.axis.n > 0) return run_median(f.x, f.axis, c.out(0), nullptr);
+    if (f.axis.n > 0) return run_median(f.x, f.axis, c.out(0), nullptr, SkipNan);
     copy_into(c.out(0), Tensor::scalar(std::numeric_limits<double>::quiet_NaN(), DType::Float64));
 }
 
@@ -302,12 +316,20 @@ void register_median(Table& t) {
              "none.\n\n"
              ">>> weft.median(weft.tensor([1., 4., 2., 3.]))\n"
              "tensor(2.)")
-        .shape([](Call& c) {
-            median_shape_check(c);
-            c.add(Tensor::layout(c.in[0].dtype(), DimSpan()));
-        })
-        .kernel(full_median)
+        .shape(full_median_shape)
+        .kernel(full_median<false>)
         .grad(0, save_in(0) | save_out(0), share_all_gradient)
+        .samples({"f(T(2, 3))", "f(T())", "f(I(5))"});
+    t.add("_nanmedian(Tensor self) -> Tensor")
+        .uint64(Uint64::Order)
+        .doc("The median of the elements that are not NaN, the lower one of two; NaN if there are\n"
+             "none.")
+        .shape(full_median_shape)
+        .kernel(full_median<true>)
+        .internal()
+        .in_packages()
+        .node_name("NanmedianBackward0")
+        .grad(0, save_in(0) | save_out(0), share_numbers_gradient)
         .samples({"f(T(2, 3))", "f(T())", "f(I(5))"});
     t.add("median.dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)")
         .uint64(Uint64::Order)

@@ -65,10 +65,7 @@ def nanmedian(input: Tensor, dim: int | None = None, keepdim: bool = False) -> A
     tensor(1.)
     """
     if dim is None:
-        flat = input.reshape(-1)
-        if not flat.numel():
-            return weft.median(input)
-        return nanmedian(flat, 0).values
+        return _C.ops._nanmedian(input)
     dim = wrap("nanmedian", dim, input.dim())
     if input.dim() and input.shape[dim] == 0:
         raise IndexError(f"[nanmedian] expected a dim with elements, got size 0 at {dim}")

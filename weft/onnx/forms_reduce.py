@@ -238,6 +238,21 @@ def _median(g: Builder, self: Value) -> Value:
     return _median_dim(g, flat, 0, False)[0]
 
 
+@form("_nanmedian")
+def _nanmedian(g: Builder, self: Value) -> Value:
+    flat = g.reshape(self, [g.numel(self)])
+    if flat.sizes == (0,) or not self.dtype.is_floating_point:
+        return _median(g, self)
+    nan = g.op("IsNaN", flat)
+    values, _ = _top(g, g.op("Where", nan, math.inf, flat), g.size(flat, 0), 0, False)
+    one = g.const(1, weft.int64)
+    missing = g.op("ReduceSum", g.cast(nan, weft.int64), g.ints(0), keepdims=0)
+    last = g.op("Sub", g.op("Sub", g.op("Size", flat), missing), one)
+    at = g.op("Div", g.op("Max", last, g.const(0, weft.int64)), g.const(2, weft.int64))
+    none = g.op("Equal", last, g.const(-1, weft.int64))
+    return g.op("Where", none, math.nan, g.op("Gather", values, at, axis=0))
+
+
 # ---- moments
 
 
