@@ -241,6 +241,8 @@ t._softmax_backward_data(t.tensor([1.0, 0.0]), t.tensor([0.25, 0.75]), 0, t.floa
 t._weight_norm(t.tensor([[3.0, 4.0]]), t.tensor([[2.0]]), 0)
 t.nn.functional._Reduction.get_enum("sum")
 t.nn.functional._Reduction.get_enum("most")
+m(t, "fx.proxy").GraphAppendingTracer.__name__
+str(m(t, "fx.node").Target)
 t.nn.functional._Reduction.legacy_get_string(False, None)
 t.nn.functional._pair(3)
 t.nn.functional.has_torch_function_unary(t.ones(1))

@@ -277,12 +277,15 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
                       ? Object()
                       : Object::take(PySequence_Fast(data, "a sequence"));
     int64_t n = fast ? PySequence_Fast_GET_SIZE(fast.get()) : -1;
-    if (n != shape[d])
-        fail(n < 0 ? ErrorKind::Type : ErrorKind::Value, "tensor", "sequences of one length",
-             n < 0 ? std::string(Py_TYPE(data)->tp_name)
-                   : text("others (expected sequence of length ", shape[d], " at dim ", d, " (got ",
-                          n, "))"),
+    if (n != shape[d]) {
+        if (n < 0 && (n = PyObject_Size(data)) < 0) PyErr_Clear();  // a dict or str has a length
+        fail(n < 0 || n == shape[d] ? ErrorKind::Type : ErrorKind::Value, "tensor",
+             "sequences of one length",
+             n < 0 || n == shape[d] ? std::string(Py_TYPE(data)->tp_name)
+                                    : text("others (expected sequence of length ", shape[d],
+                                           " at dim ", d, " (got ", n, "))"),
              "ragged lists are not tensors: pad them, or keep a list of tensors");
+    }
     for (int64_t i = 0; i < n; ++i) {
         WEFT_EXPECT(i < PySequence_Fast_GET_SIZE(fast.get()), Value, "tensor",
                     "a sequence that keeps its length", "one that lost items while it was read");

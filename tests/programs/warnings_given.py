@@ -39,3 +39,10 @@ for _ in range(2):
     given("indices", lambda: torch.sparse_coo_tensor([[0]], [1.0], (1,)))
     given("size", lambda: torch.sparse_coo_tensor((1,)))
 print(torch.sparse.check_sparse_tensor_invariants.is_enabled())
+x, ones = torch.arange(16.0), torch.ones(4)
+for _ in range(2):
+    given("qr", lambda: torch.qr(torch.eye(2)))
+    given("no window", lambda: torch.stft(x, 4, return_complex=True))
+    given("real", lambda: x.stft(4, window=ones, return_complex=False))
+    given("weight norm", lambda: torch.nn.utils.weight_norm(torch.nn.Linear(2, 2)))
+    given("clip", lambda: torch.nn.utils.clip_grad_norm(torch.nn.Parameter(x), 1.0))

@@ -20,3 +20,22 @@ def warn(message: str, category: type[Warning] = UserWarning) -> None:
     """
     if not _C._warn_in_program(message, category):
         warnings.warn(message, category, stacklevel=user_level())
+
+
+_told: set[str] = set()
+
+
+def warn_once(message: str, category: type[Warning] = UserWarning) -> None:
+    """The same, once in a process.
+
+    >>> import warnings
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     for _ in range(2):
+    ...         warn_once("once is enough")
+    >>> len(caught)
+    1
+    """
+    if message not in _told:
+        _told.add(message)
+        warn(message, category)

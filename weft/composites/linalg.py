@@ -8,6 +8,7 @@ import weft
 from weft import _C, Tensor, return_types
 from weft.base.checks import also_named
 from weft.base.forms import attach, with_out
+from weft.base.warn import warn_once
 from weft.linalg import decompositions, eigen, factors, products, reflections, systems
 from weft.linalg.checks import expect_matrix
 
@@ -75,13 +76,19 @@ def cholesky(input: Tensor, upper: bool = False) -> Tensor:
 
 
 def qr(input: Tensor, some: bool = True) -> Any:
-    """See `weft.linalg.qr`; `some=False` is its mode `"complete"`.
+    """See `weft.linalg.qr`, which is to be used instead; `some=False` is its mode `"complete"`.
 
     [..., m, n] gives Q [..., m, k] and R [..., k, n], k = min(m, n), or m if not `some`.
 
     >>> weft.qr(weft.tensor([[2.0]])).R.abs()
     tensor([[2.]])
     """
+    warn_once(
+        "torch.qr is deprecated in favor of torch.linalg.qr and will be removed in a future "
+        "PyTorch release.\nThe boolean parameter 'some' has been replaced with a string parameter "
+        "'mode'.\nQ, R = torch.qr(A, some)\nshould be replaced with\n"
+        "Q, R = torch.linalg.qr(A, 'reduced' if some else 'complete')"
+    )
     return return_types.qr(*decompositions.qr(input, "reduced" if some else "complete"))
 
 

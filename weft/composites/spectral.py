@@ -11,6 +11,7 @@ from typing import Any
 import weft
 from weft._C import Tensor
 from weft.base.forms import method
+from weft.base.warn import warn_once
 
 __all__ = ["istft", "stft"]
 
@@ -72,6 +73,14 @@ def stft(
     >>> weft.stft(weft.ones(8), 4, return_complex=True).shape
     torch.Size([3, 9])
     """
+    if window is None:
+        warn_once(
+            "A window was not provided. A rectangular window will be applied,which is known to "
+            "cause spectral leakage. Other windows such as torch.hann_window or "
+            "torch.hamming_window are recommended to reduce spectral leakage.To suppress this "
+            "warning and use a rectangular window, explicitly set "
+            "`window=torch.ones(n_fft, device=<device>)`."
+        )
     complex = input.is_complex() or (window is not None and window.is_complex())
     if return_complex is None:
         if not complex:
@@ -80,6 +89,13 @@ def stft(
                 "return_complex parameter be given for real inputs)"
             )
         return_complex = True
+    if not return_complex:
+        warn_once(
+            "stft with return_complex=False is deprecated. In a future pytorch release, stft will "
+            "return complex tensors for all inputs, and return_complex=False will raise an error."
+            "\nNote: you can still call torch.view_as_real on the complex output to recover the "
+            "old return format."
+        )
     if not (input.is_floating_point() or input.is_complex()):
         raise RuntimeError(f"[stft] expected floating or complex numbers, got {input.dtype}")
     if input.dim() not in (1, 2):

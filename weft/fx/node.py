@@ -12,6 +12,9 @@ from weft.fx.names import EFFECT_METHODS, effects, qualified_name, random_functi
 if TYPE_CHECKING:
     from weft.fx.graph import Graph
 
+#: What `Node.target` may be.
+Target = Callable[..., Any] | str
+
 #: What `Node.op` may be.
 OPS = ("placeholder", "get_attr", "call_function", "call_method", "call_module", "output", "root")
 

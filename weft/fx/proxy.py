@@ -13,6 +13,16 @@ if TYPE_CHECKING:
     from weft.fx.tracer import Tracer
 
 
+def __getattr__(name: str) -> Any:
+    """`GraphAppendingTracer`, which PyTorch has here; a tracer knows proxies, so it loads later."""
+    from weft.base import lazy
+    from weft.fx import tracer
+
+    if name != "GraphAppendingTracer":
+        raise lazy.missing(sys.modules[__name__], name)
+    return tracer.GraphAppendingTracer
+
+
 class TraceError(ValueError):
     """What a function does cannot be told without values."""
 

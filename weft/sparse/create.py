@@ -12,7 +12,7 @@ from weft.base import checks as _checks
 from weft.base.device import expect_cpu
 from weft.base.names import layout as layout_type
 from weft.base.names import sparse_coo, sparse_csc, sparse_csr, strided
-from weft.base.warn import warn
+from weft.base.warn import warn_once
 from weft.sparse import tensor as st
 from weft.sparse.tensor import Parts, SparseTensor, raw
 
@@ -23,16 +23,13 @@ __all__ = [
 
 #: Whether they are checked; None: the program has not said.
 _STRICT: ContextVar[bool | None] = ContextVar("sparse invariants", default=None)
-_told = False  # once
 
 
 def _is_strict(asked: bool | None) -> bool:
     """What a call asked for, or else the program; where neither did, a warning says so, once."""
-    global _told
     chosen = _STRICT.get() if asked is None else asked
-    if chosen is None and not _told:
-        _told = True
-        warn(
+    if chosen is None:
+        warn_once(
             "Sparse invariant checks are implicitly disabled. Indices are checked, the order of "
             "places is not. To silence this warning, explicitly opt in or out. See "
             "`torch.sparse.check_sparse_tensor_invariants.__doc__` for guidance."

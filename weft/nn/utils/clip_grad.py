@@ -129,8 +129,8 @@ def clip_grad_norm(*args: Any, **kwargs: Any) -> Tensor:
     tensor(3.)
     """
     warn(
-        "`weft.nn.utils.clip_grad_norm` is now deprecated in favor of "
-        "`weft.nn.utils.clip_grad_norm_`.",
+        "`torch.nn.utils.clip_grad_norm` is now deprecated in favor of "
+        "`torch.nn.utils.clip_grad_norm_`.",
         FutureWarning,
     )
     return clip_grad_norm_(*args, **kwargs)

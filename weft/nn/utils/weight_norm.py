@@ -56,8 +56,8 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
     (torch.Size([2, 1]), torch.Size([2, 3]))
     """
     warn(
-        "`weft.nn.utils.weight_norm` is deprecated in favor of "
-        "`weft.nn.utils.parametrizations.weight_norm`.",
+        "`torch.nn.utils.weight_norm` is deprecated in favor of "
+        "`torch.nn.utils.parametrizations.weight_norm`.",
         FutureWarning,
     )
     if _find(module, name) is not None:
