@@ -212,6 +212,53 @@ def test_what_differs_is_told(tmp_path, torch, name):
     assert "not reached" not in out
 
 
+def test_each_run_has_the_working_folder_as_it_was(tmp_path, torch):
+    """The second run found what the first had made. Where no layer may lie over the folder, it
+    does still."""
+    (tmp_path / "program").mkdir()
+    (tmp_path / "program" / "log.txt").write_text("old\n")
+    layer = subprocess.run(
+        [sys.executable, "-c", LAYERED], cwd=tmp_path / "program", capture_output=True, text=True,
+        env=os.environ | {"PYTHONPATH": ROOT},
+    )  # fmt: skip
+    status, out = compare(tmp_path, """
+        import os, shutil, torch
+        if not os.path.exists("out"):
+            os.mkdir("out")
+        torch.save(torch.ones(2), "out/best.pt")
+        if os.path.exists("out/best.pt"):
+            print(torch.load("out/best.pt"), os.listdir("out"))
+        with open("log.txt", "a") as log:
+            log.write(os.path.abspath("log.txt"))
+        print(open("log.txt").read())
+        os.remove("log.txt")
+    """)  # fmt: skip
+    left = sorted(os.listdir(tmp_path / "program"))
+    if layer.stdout.split() == ["1", "new"]:
+        assert status == 0 and "the same: " in out, out
+        assert left == ["log.txt", "script.py"]
+        assert (tmp_path / "program" / "log.txt").read_text() == "old\n"
+    else:
+        assert "out" in left, layer.stderr
+
+
+LAYERED = """
+import os
+from weft.running.apart import Layer
+layer = Layer()
+child = os.fork()
+if child == 0:
+    layer.enter()
+    open("new", "w").close()
+    os._exit(0)
+os.waitpid(child, 0)
+print(1, "" if os.path.exists("new") else "new")
+if os.path.exists("new"):
+    os.remove("new")
+layer.close()
+"""
+
+
 def test_gradcheck_is_not_looked_into(tmp_path, torch):
     """Imported from its module, it was."""
     status, out = compare(tmp_path, """

@@ -28,6 +28,7 @@ from collections.abc import Iterator, Sequence
 from typing import IO, Any, BinaryIO, NamedTuple
 
 from weft.base import alias
+from weft.running.apart import Layer
 from weft.running.differences import Measure, Tolerance, same_line, same_order
 from weft.running.rewriting import Site
 from weft.running.wire import Event, Leaf, Reply, receive, send
@@ -56,6 +57,7 @@ class Side:
                  folder: str) -> None:  # fmt: skip
         self.name = name
         self._errors: IO[bytes] | None = None if name == "weft" else tempfile.TemporaryFile()
+        self._layer = Layer()
         told, tells = os.pipe()
         asked, asks = os.pipe()
         command = [sys.executable, *flags, "-m", "weft.running.observing", "torch", str(seed)]
@@ -64,6 +66,7 @@ class Side:
                 [*command, str(tells), str(asked), folder, *words], env=_environment(name),
                 pass_fds=(tells, asked), stdin=subprocess.DEVNULL, start_new_session=True,
                 stdout=None if name == "weft" else subprocess.DEVNULL, stderr=self._errors,
+                preexec_fn=self._layer.enter,
             )  # fmt: skip
         finally:
             os.close(tells)
@@ -123,6 +126,7 @@ class Side:
                     stream.close()
                 except BrokenPipeError:
                     pass
+        self._layer.close()
 
 
 def _environment(name: str) -> dict[str, str]:
