@@ -99,7 +99,7 @@ HOUSE = {
     "weft.utils.data": "channel collate failure fetch parallel worker worker_info",
     "weft.vision.transforms": """_functional_colors _functional_kinds arguments base chance
         conversion fixed geometry policies""",
-    "weft.vision.transforms.v2": "transform",
+    "weft.vision.transforms.v2": "_functional_tensor transform",
 }
 _HOUSE = frozenset(f"{home}.{name}" for home, names in HOUSE.items() for name in names.split())
 
