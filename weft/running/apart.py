@@ -44,7 +44,7 @@ class Layer:
         with suppress(OSError):
             for name, text in (("uid_map", f"{user} {user} 1"), ("setgroups", "deny"),
                                ("gid_map", f"{group} {group} 1")):  # fmt: skip
-                with open(f"/proc/self/{name}", "w") as stream:
+                with open(f"/proc/self/{name}", "w", encoding="utf-8") as stream:
                     stream.write(text)
         options = f"lowerdir={below},upperdir={written},workdir={work},userxattr"
         self._system.mount(b"overlay", os.fsencode(below), b"overlay", 0, os.fsencode(options))
