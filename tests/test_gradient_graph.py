@@ -91,7 +91,7 @@ FAILS = "bernoulli.p embedding gru_cell hardsigmoid pixel_shuffle scatter"
 OTHER_DEPENDENCE = {
     "PyTorch has no second gradient, or fails": FAILS,
     "the second gradient of PyTorch's normalisations forgets a bias, or has it anyway": """
-        batch_norm group_norm layer_norm""",
+        batch_norm group_norm layer_norm native_layer_norm""",
     "of no elements PyTorch hands back the input": "cummax cummin",
 }
 

@@ -213,7 +213,10 @@ void register_norm(Table& t) {
     t.add("native_layer_norm(Tensor input, int[] normalized_shape, Tensor? weight, Tensor? bias, "
           "float eps) -> (Tensor, Tensor, Tensor)")
         .doc("layer_norm with the mean and 1 / sqrt(var + eps) of each row, 1 in place of the\n"
-             "normalized dims.")
+             "normalized dims.\n\n"
+             ">>> x = weft.tensor([[1.0, 3.0]])\n"
+             ">>> weft.native_layer_norm(x, (2,), None, None, 0.0)\n"
+             "(tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))")
         .shape(forward_shape)
         .kernel(forward_kernel)
         .function_only()

@@ -16,7 +16,7 @@ import weft
 from weft import _C, Tensor
 from weft._library_ops import op_named
 from weft.base.device import new_on_meta
-from weft.base.warn import warn
+from weft.base.warn import warn, warn_once
 from weft.closing.values import Ref
 
 BUILTINS = frozenset(
@@ -66,6 +66,7 @@ _FUNCTIONS: dict[int, str] = {
     id(weft.is_tensor): "is_tensor",
     id(operator.index): "index",
     id(warn): "warn",
+    id(warn_once): "warn",
     id(getattr(warn, "__wrapped__", warn)): "warn",
     id(warnings.warn): "warn",
     id(weft.is_grad_enabled): "is_grad_enabled",

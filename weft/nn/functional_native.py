@@ -101,7 +101,7 @@ def ctc_loss(
     log_probs: Tensor, targets: Tensor, input_lengths: Any, target_lengths: Any, blank: int = 0,
     reduction: int = 0, zero_infinity: bool = False,
 ) -> Tensor:  # fmt: skip
-    """`nn.functional.ctc_loss` of (T, N, C) or (T, C), with a number for the reduction.
+    """`nn.functional.ctc_loss` of shape (T, N, C) or (T, C), with a number for the reduction.
 
     >>> logs = weft.full((2, 1, 2), 0.5).log()
     >>> weft.ctc_loss(logs, weft.tensor([[1]]), (2,), (1,))  # three of four paths
@@ -142,7 +142,7 @@ def embedding_bag(
 
 
 def embedding_renorm_(input: Tensor, indices: Tensor, max_norm: float, norm_type: float) -> Tensor:
-    """Shorten the rows of (rows, features) that `indices` names to `max_norm`, in place.
+    """Shorten the rows of shape (rows, features) that `indices` names to `max_norm`, in place.
 
     >>> weft.embedding_renorm_(weft.tensor([[3.0, 4.0], [6.0, 8.0]]), weft.tensor([1]), 5.0, 2.0)
     tensor([[3., 4.],
