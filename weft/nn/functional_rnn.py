@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import weft
@@ -118,96 +118,37 @@ def _called(mode: str, given: tuple[Any, ...]) -> tuple[Tensor, Tensor, Tensor |
     return out, h, c
 
 
-def lstm(*args: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """LSTM over sequences, by its weights.
+def _function(mode: str, what: str, states: str, gates: int) -> Callable[..., tuple[Tensor, ...]]:
+    def function(*args: Any) -> tuple[Tensor, ...]:
+        out, h, c = _called(mode, args)
+        return (out, h) if c is None else (out, h, c)
+
+    name = mode.lower()
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"""{what}, by its weights.
 
     `(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)`, of
     (L, N, size), or `(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train,
-    bidirectional)`, of packed rows. hx is (h, c), each (layers * directions, N, hidden); params
+    bidirectional)`, of packed rows. hx is {states}, each (layers * directions, N, hidden); params
     are the weights of one layer and direction after the other, as the layer has them.
 
-    Returns: the states of every step, and the last (h, c).
+    Returns: the states of every step, and the last {states}.
 
     Raises: TypeError for another number of arguments, RuntimeError for another one of weights.
 
     >>> h = weft.zeros(1, 2, 3)
-    >>> params = [weft.ones(12, 4), weft.ones(12, 3)]
+    >>> params = [weft.ones({3 * gates}, 4), weft.ones({3 * gates}, 3)]
     >>> x, how = weft.ones(5, 2, 4), (False, 1, 0.0, False, False, False)
-    >>> out, h, c = weft.lstm(x, (h, h), params, *how)
-    >>> out.shape, h.shape
+    >>> out, *last = weft.{name}(x, {states.replace("c", "h")}, params, *how)
+    >>> out.shape, last[0].shape
     (torch.Size([5, 2, 3]), torch.Size([1, 2, 3]))
     """
-    out, h, c = _called("LSTM", args)
-    return out, h, c  # type: ignore[return-value]
+    return function
 
 
-def gru(*args: Any) -> tuple[Tensor, Tensor]:
-    """GRU over sequences, by its weights.
-
-    `(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)`, of
-    (L, N, size), or `(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train,
-    bidirectional)`, of packed rows. hx is h, each (layers * directions, N, hidden); params
-    are the weights of one layer and direction after the other, as the layer has them.
-
-    Returns: the states of every step, and the last h.
-
-    Raises: TypeError for another number of arguments, RuntimeError for another one of weights.
-
-    >>> h = weft.zeros(1, 2, 3)
-    >>> params = [weft.ones(9, 4), weft.ones(9, 3)]
-    >>> x, how = weft.ones(5, 2, 4), (False, 1, 0.0, False, False, False)
-    >>> out, h = weft.gru(x, h, params, *how)
-    >>> out.shape, h.shape
-    (torch.Size([5, 2, 3]), torch.Size([1, 2, 3]))
-    """
-    out, h, _ = _called("GRU", args)
-    return out, h
-
-
-def rnn_tanh(*args: Any) -> tuple[Tensor, Tensor]:
-    """RNN over sequences, with tanh, by its weights.
-
-    `(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)`, of
-    (L, N, size), or `(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train,
-    bidirectional)`, of packed rows. hx is h, each (layers * directions, N, hidden); params
-    are the weights of one layer and direction after the other, as the layer has them.
-
-    Returns: the states of every step, and the last h.
-
-    Raises: TypeError for another number of arguments, RuntimeError for another one of weights.
-
-    >>> h = weft.zeros(1, 2, 3)
-    >>> params = [weft.ones(3, 4), weft.ones(3, 3)]
-    >>> x, how = weft.ones(5, 2, 4), (False, 1, 0.0, False, False, False)
-    >>> out, h = weft.rnn_tanh(x, h, params, *how)
-    >>> out.shape, h.shape
-    (torch.Size([5, 2, 3]), torch.Size([1, 2, 3]))
-    """
-    out, h, _ = _called("RNN_TANH", args)
-    return out, h
-
-
-def rnn_relu(*args: Any) -> tuple[Tensor, Tensor]:
-    """RNN over sequences, with relu, by its weights.
-
-    `(input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first)`, of
-    (L, N, size), or `(data, batch_sizes, hx, params, has_biases, num_layers, dropout, train,
-    bidirectional)`, of packed rows. hx is h, each (layers * directions, N, hidden); params
-    are the weights of one layer and direction after the other, as the layer has them.
-
-    Returns: the states of every step, and the last h.
-
-    Raises: TypeError for another number of arguments, RuntimeError for another one of weights.
-
-    >>> h = weft.zeros(1, 2, 3)
-    >>> params = [weft.ones(3, 4), weft.ones(3, 3)]
-    >>> x, how = weft.ones(5, 2, 4), (False, 1, 0.0, False, False, False)
-    >>> out, h = weft.rnn_relu(x, h, params, *how)
-    >>> out.shape, h.shape
-    (torch.Size([5, 2, 3]), torch.Size([1, 2, 3]))
-    """
-    out, h, _ = _called("RNN_RELU", args)
-    return out, h
-
+lstm = _function("LSTM", "An LSTM over sequences", "(h, c)", 4)
+gru = _function("GRU", "A GRU over sequences", "h", 3)
+rnn_tanh = _function("RNN_TANH", "An RNN over sequences, with tanh", "h", 1)
+rnn_relu = _function("RNN_RELU", "An RNN over sequences, with relu", "h", 1)
 
 _checks.install(__name__)
