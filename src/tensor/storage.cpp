@@ -9,7 +9,6 @@
 #include "tensor/storage.h"
 
 #include <sys/mman.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -26,8 +25,6 @@ namespace {
 constexpr int64_t kCacheLimit = int64_t{256} << 20;
 constexpr int64_t kSmall = 1024;
 constexpr int64_t kHugePage = int64_t{2} << 20;
-constexpr int64_t kSlowPage = 1'000'000;  ///< nanoseconds; as small pages its bytes take less
-constexpr int64_t kSmallPages = int64_t{64} << 20;
 constexpr int kClasses = 16 + 8 * 54;
 constexpr int kLargerClasses = 8;  ///< that may serve for an empty one
 
@@ -45,7 +42,6 @@ bool caching_wanted() {
 struct detail::LargeBlocks {
     std::vector<void*> free_blocks[kClasses];
     int64_t fail_in = 0;
-    int64_t small_pages = 0;  ///< bytes to map before a huge one is tried: Note [Slow huge pages]
     const bool caching = caching_wanted();
 };
 
@@ -75,13 +71,6 @@ Class class_of(int64_t size) {
     return {16 + (log - 10) * 8 + eighth, rounded};
 }
 
-/// What the calling thread has used: a thread that waited for a core was not slow.
-int64_t thread_nanoseconds() {
-    timespec now{};
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return int64_t{now.tv_sec} * 1'000'000'000 + now.tv_nsec;
-}
-
 /// Of a class beyond the small ones.
 int64_t size_of(int index) {
     int log = (index - 16) / 8 + 10, eighth = (index - 16) % 8;
@@ -98,28 +87,6 @@ bool is_mapped([[maybe_unused]] int64_t size) {
 #endif
 }
 
-/// Note [Slow huge pages]
-/// A huge page on first touch is four times as fast as its small pages where the memory is there. In a
-/// virtual machine that gives free memory back to its host it is not: the host first has to find
-/// it, and one huge page takes four times as long as its small pages, which the system has
-/// among what it did not give back. So the first page of a block is timed as it is touched. After
-/// a slow one, small pages serve for the rest of it and for the next kSmallPages bytes; then a huge
-/// one is tried again, for a process that asks for the same memory in each step finds it there.
-void choose_pages(char* begin, int64_t size) {
-    int64_t& small = large().small_pages;
-    if (small > 0) {
-        small -= size;
-        madvise(begin, size, MADV_NOHUGEPAGE);
-        return;
-    }
-    madvise(begin, size, MADV_HUGEPAGE);  // a hint, so its result does not matter
-    const int64_t start = thread_nanoseconds();
-    *static_cast<volatile char*>(begin) = 0;
-    if (thread_nanoseconds() - start < kSlowPage) return;
-    small = kSmallPages;
-    if (size > kHugePage) madvise(begin + kHugePage, size - kHugePage, MADV_NOHUGEPAGE);
-}
-
 /// `size` bytes (a multiple of the page) that begin with a huge page; null if there are none.
 void* map(int64_t size) {
     constexpr int access = PROT_READ | PROT_WRITE, kind = MAP_PRIVATE | MAP_ANONYMOUS;
@@ -129,7 +96,8 @@ void* map(int64_t size) {
     const int64_t before = -reinterpret_cast<intptr_t>(begin) & (kHugePage - 1);
     if (before) munmap(begin, before);
     munmap(begin + before + size, kHugePage - before);
-    choose_pages(begin + before, size);
+    // fewer page faults on first touch; only a hint, so its result does not matter
+    madvise(begin + before, size, MADV_HUGEPAGE);
     return begin + before;
 }
 
