@@ -12,22 +12,26 @@
 namespace weft::kernels {
 namespace {
 
+/// The sums of output i.
+template <class T, class Sum>
+WEFT_INLINE void sum_taps(const ResampleAxis& a, int64_t i, int64_t inner, const T* x,
+                          const Sum* weight, Sum* __restrict to) {
+    for (int64_t t = 0; t < a.taps; ++t) {
+        const Sum w = weight[i * a.taps + t];
+        const T* __restrict from = x + a.index[i * a.taps + t] * inner;
+        if (t == 0)
+            for (int64_t j = 0; j < inner; ++j) to[j] = w * from[j];
+        else if (w != 0)
+            for (int64_t j = 0; j < inner; ++j) to[j] += w * from[j];
+    }
+}
+
 template <class T>
 struct Forward {
     WEFT_INLINE static void run(const T* x, T* y, int64_t inner, const ResampleAxis* axis,
                                 const T* weight) {
         const ResampleAxis a = *axis;
-        for (int64_t i = 0; i < a.out; ++i) {
-            T* __restrict to = y + i * inner;
-            for (int64_t t = 0; t < a.taps; ++t) {
-                const T w = weight[i * a.taps + t];
-                const T* __restrict from = x + a.index[i * a.taps + t] * inner;
-                if (t == 0)
-                    for (int64_t j = 0; j < inner; ++j) to[j] = w * from[j];
-                else if (w != 0)
-                    for (int64_t j = 0; j < inner; ++j) to[j] += w * from[j];
-            }
-        }
+        for (int64_t i = 0; i < a.out; ++i) sum_taps(a, i, inner, x, weight, y + i * inner);
     }
 };
 
@@ -155,14 +159,7 @@ struct ForwardBytes {
                                 int32_t* __restrict sums) {
         const ResampleAxis a = *axis;
         for (int64_t i = 0; i < a.out; ++i) {
-            for (int64_t t = 0; t < a.taps; ++t) {
-                const int32_t w = weight[i * a.taps + t];
-                const uint8_t* __restrict from = x + a.index[i * a.taps + t] * inner;
-                if (t == 0)
-                    for (int64_t j = 0; j < inner; ++j) sums[j] = w * from[j];
-                else if (w != 0)
-                    for (int64_t j = 0; j < inner; ++j) sums[j] += w * from[j];
-            }
+            sum_taps(a, i, inner, x, weight, sums);
             uint8_t* __restrict to = y + i * inner;
             for (int64_t j = 0; j < inner; ++j) to[j] = byte_of(sums[j], bits);
         }

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import weft
 from weft._C import Tensor
+from weft.base.warn import warn
 
 
 class _VariableType(type):
@@ -47,10 +47,7 @@ class Variable(metaclass=_VariableType):
                 "(Variable data has to be a tensor)"
             )
         if volatile:
-            warnings.warn(
-                "volatile was removed and now has no effect. Use `with torch.no_grad():` instead.",
-                stacklevel=2,
-            )
+            warn("volatile was removed and now has no effect. Use `with torch.no_grad():` instead.")
         if volatile and requires_grad:
             raise ValueError("Variable can't be volatile and require_grad at the same time!")
         return data.detach().requires_grad_(requires_grad)

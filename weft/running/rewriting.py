@@ -21,16 +21,16 @@ __all__ = ["OBSERVER", "Files", "Finder", "Site", "rewrite"]
 
 OBSERVER = "__weft_seen__"
 
-#: Calls whose results hold what lay in memory; those that grow are
-#: not told of; the last where they are given sizes.
+#: Calls whose results hold what lay in memory; those that grow are not told of; the last where
+#: they are given sizes.
 _EMPTY = {"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}
 _GROWN = {"resize_", "resize_as_"}
-#: Calls whose indices are not determined where values are as large.
-_ORDERED = {"sort", "argsort", "topk", "kthvalue", "median", "mode"}
 _SIZED = {
     "Tensor", "FloatTensor", "DoubleTensor", "HalfTensor", "BFloat16Tensor", "IntTensor", "new",
     "LongTensor", "ShortTensor", "CharTensor", "ByteTensor", "BoolTensor",
 }  # fmt: skip
+#: Calls whose indices are not determined where values are as large.
+_ORDERED = {"sort", "argsort", "topk", "kthvalue", "median", "mode"}
 #: Builtins that give no tensor: not worth a look.
 _PLAIN = {
     "print", "len", "range", "isinstance", "issubclass", "hasattr", "enumerate", "zip", "str", "id",

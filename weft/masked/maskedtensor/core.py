@@ -12,7 +12,6 @@ Sparse data and mask have the same places (places.py), and operators run on thei
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
@@ -21,6 +20,7 @@ from weft.autograd import Function
 from weft.base.names import layout as layout_type
 from weft.base.names import sparse_coo, sparse_csr, strided
 from weft.base.subclasses import lends_memory, raw
+from weft.base.warn import warn
 from weft.masked.maskedtensor.places import (
     cells,
     in_layout,
@@ -76,11 +76,9 @@ class MaskedTensor(Tensor):
                 )
         data, mask = _fitted(data, mask)
         if data.requires_grad:
-            warnings.warn(
+            warn(
                 "It is not recommended to create a MaskedTensor with a tensor that requires_grad. "
-                "To avoid this, you can use data.detach().clone()",
-                UserWarning,
-                stacklevel=2,
+                "To avoid this, you can use data.detach().clone()"
             )
         out = made(like(data, cells(data).detach().clone()), like(mask, cells(mask).clone()))
         if requires_grad:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import gzip
 import os
 import string
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import weft
 from weft import Tensor
+from weft.base.warn import warn
 from weft.vision.datasets.utils import check_integrity, missing, verify_str_arg
 from weft.vision.datasets.vision import VisionDataset
 from weft.vision.transforms.functional import to_pil_image
@@ -119,7 +119,7 @@ class MNIST(VisionDataset):
 
     def _renamed(self, old: str, new: str) -> Tensor:
         """What an old name stands for, with PyTorch's warning."""
-        warnings.warn(f"{old} has been renamed {new}", stacklevel=3)
+        warn(f"{old} has been renamed {new}")
         found: Tensor = getattr(self, new)
         return found
 
