@@ -18,7 +18,10 @@ if TYPE_CHECKING:
     from weft.see.memory import MemoryUse
     from weft.see.tables import Site
 
-__all__ = ["allocated", "cached", "dump_snapshot", "peak", "reset_peak", "snapshot", "usage"]
+__all__ = [
+    "allocated", "cached", "dump_snapshot", "empty_cache", "peak", "reset_peak", "snapshot",
+    "usage",
+]  # fmt: skip
 
 HEADER = 64  # bytes before those of a storage that is the allocator's own
 
@@ -37,10 +40,23 @@ def allocated() -> int:
 def cached() -> int:
     """Bytes that were freed and are kept for the next tensors.
 
+    At most 256 MB or, where that is more, what brings the memory in use to its peak: a step gets
+    that of the step before it. Beyond 256 MB the system takes the pages when it is short of memory.
+
     >>> weft.memory.cached() >= 0
     True
     """
     return int(_C._memory_stats()["cached"])
+
+
+def empty_cache() -> None:
+    """Gives what was freed back to the system, and forgets the peak up to which more would be kept.
+
+    >>> weft.memory.empty_cache()
+    >>> weft.memory.cached()
+    0
+    """
+    _C._empty_cache()
 
 
 def peak() -> int:

@@ -3,9 +3,11 @@
 /// Classes: multiples of 64 bytes up to 1 KiB, then eight steps per power of two, so at most an
 /// eighth is lost. A freed block goes to its class; reuse saves the page faults that dominate large
 /// eager pointwise work. Where a class is empty, a block of the next ones serves, of up to twice the
-/// size: batches whose sizes change from step to step would else fill all classes. The cache is bounded by kCacheLimit; under memory pressure it is emptied
-/// before an allocation fails. All under the core lock (Note [One lock]), or of one thread (Note [Heaps]
-/// in heap.h).
+/// size: batches whose sizes change from step to step would else fill all classes. What is kept is
+/// bounded by kCacheLimit or, where that is more, by what the process had in use at once before: a
+/// step gets the memory of the step before it, and never is more held than the largest one needed. Beyond
+/// kCacheLimit the system may take the pages when it is short of them; before an allocation fails all
+/// go back. All under the core lock (Note [One lock]), or of one thread (Note [Heaps] in heap.h).
 #include "tensor/storage.h"
 
 #include <sys/mman.h>
@@ -41,8 +43,17 @@ bool caching_wanted() {
 
 struct detail::LargeBlocks {
     std::vector<void*> free_blocks[kClasses];
+    int64_t touched[kClasses] = {};  ///< how many had been taken or put back then
+    int64_t touches = 0;
+    int64_t kept = 0;  ///< bytes of them
+    int64_t used = 0;  ///< bytes of the blocks in live storages
+    int64_t most = 0;  ///< the maximum of that
     int64_t fail_in = 0;
     const bool caching = caching_wanted();
+
+    /// Gives blocks back to the system until at most `bytes` are kept: of the class that was longest
+    /// without use, so that sizes of the past make room for those of now.
+    void keep_at_most(int64_t bytes);
 };
 
 namespace {
@@ -110,6 +121,23 @@ void system_free(void* block, int64_t size) {
     else std::free(block);
 }
 
+}  // namespace
+
+void detail::LargeBlocks::keep_at_most(int64_t bytes) {
+    while (kept > bytes) {
+        int oldest = -1;
+        for (int i = 16; i < kClasses; ++i) {
+            if (!free_blocks[i].empty() && (oldest < 0 || touched[i] < touched[oldest])) oldest = i;
+        }
+        system_free(free_blocks[oldest].back(), size_of(oldest));
+        free_blocks[oldest].pop_back();
+        kept -= size_of(oldest);
+        blocks->stats.cached -= size_of(oldest);
+    }
+}
+
+namespace {
+
 /// A block of class `c` or a larger one, which `c` then is.
 void* take_block(Class& c) {
     detail::LargeBlocks& s = large();
@@ -120,9 +148,12 @@ void* take_block(Class& c) {
         void* block = list.back();
         list.pop_back();
         if (i != c.index) c = {i, size_of(i)};
+        s.touched[i] = ++s.touches;
+        s.kept -= c.size;
         detail::blocks->stats.cached -= c.size;
         return block;
     }
+    s.keep_at_most(std::max(kCacheLimit, s.most - s.used - c.size));
     void* block = system_allocate(c.size);
     if (!block) {
         empty_memory_cache();
@@ -155,6 +186,7 @@ Storage* detail::allocate_slow(int64_t bytes) {
     storage->data = static_cast<char*>(block) + header;
     storage->bytes = bytes;
     storage->block = c.size;
+    if (c.size > SmallBlocks::kMaxBlock) s.most = std::max(s.most, s.used += c.size);
     stats.current += bytes;
     stats.allocations++;
     storage->set_maker();
@@ -279,14 +311,17 @@ void detail::release_slow(Storage* storage) {
     LargeBlocks& s = weft::large();
     MemoryStats& stats = blocks->stats;
     stats.current -= storage->bytes;
-    Class c = class_of(storage->block);
-    if (s.caching && storage->block > SmallBlocks::kMaxBlock &&
-        stats.cached + c.size <= kCacheLimit) {
-        s.free_blocks[c.index].push_back(storage);
-        stats.cached += c.size;
-    } else {
-        system_free(storage, storage->block);
-    }
+    const Class c = class_of(storage->block);
+    if (c.size <= SmallBlocks::kMaxBlock) return std::free(storage);
+    s.used -= c.size;
+    if (!s.caching) return system_free(storage, c.size);
+    s.free_blocks[c.index].push_back(storage);
+    s.touched[c.index] = ++s.touches;
+    s.kept += c.size;
+    stats.cached += c.size;
+    if (s.kept <= kCacheLimit) return;
+    if (is_mapped(c.size)) madvise(storage, c.size, MADV_FREE);
+    s.keep_at_most(std::max(kCacheLimit, s.most - s.used));
 }
 
 MemoryStats memory_stats() { return detail::blocks->stats; }
@@ -297,12 +332,9 @@ void reset_peak_memory() {
 }
 
 void empty_memory_cache() {
-    for (int i = 16; i < kClasses; ++i) {
-        auto& list = large().free_blocks[i];
-        for (void* block : list) system_free(block, size_of(i));
-        list.clear();
-        list.shrink_to_fit();
-    }
+    detail::LargeBlocks& s = large();
+    s.keep_at_most(0);
+    s.most = s.used;
     auto& small = *detail::blocks;
     for (size_t i = 0; i < std::size(small.head); ++i) {
         while (auto* link = small.head[i]) {

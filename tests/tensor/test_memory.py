@@ -72,6 +72,36 @@ def test_sizes_that_change_need_little_more_than_the_largest() -> None:
     assert stats()["cached"] < 4 * 250_000
 
 
+BEYOND_THE_LIMIT = """
+import weft
+
+MB = 1 << 20
+
+
+def cached(*sizes):
+    held = [weft.empty(size * MB, dtype=weft.uint8) for size in sizes]
+    del held
+    return weft.memory.cached() // MB
+
+
+print(cached(100), cached(300, 200, 150), cached(100), cached(300, 200, 150), cached(700))
+weft.memory.empty_cache()
+print(cached(300), cached(100))
+"""
+
+
+def test_what_was_in_use_at_once_is_kept_and_no_more() -> None:
+    """A step of many trees gave what it held beyond 256 MB back, and touched new pages each time.
+
+    Where nothing kept serves a size, those longest without use make room: what is in use and what
+    is kept are together the most that was in use, or 256 MB more than what is."""
+    run = [sys.executable, "-c", BEYOND_THE_LIMIT]
+    lines = subprocess.run(run, capture_output=True, text=True, check=True).stdout.splitlines()
+    held = [int(number) for line in lines for number in line.split()]
+    asked = [100, 650, 650, 650, 700, 300, 100]
+    assert all(a <= h <= a * 9 / 8 for h, a in zip(held, asked, strict=True)), held
+
+
 FILLS = """
 import resource
 import weft
