@@ -16,6 +16,12 @@ x, w = weft.randn(2, 6, 40, 40, requires_grad=True), weft.randn(6, 1, 5, 5, requ
 y = F.conv2d(x, w, padding=2, groups=6)
 (y * y).sum().backward()
 out = [y.sum(0)[:, ::7].tolist(), w.grad.tolist(), x.grad[0, 0, ::5].tolist()]
+for dtype in (weft.float32, weft.float64):
+    x, w = weft.randn(2, 3, 30, 37, dtype=dtype), weft.randn(5, 3, 3, 4, dtype=dtype)
+    x.requires_grad_()
+    y = F.conv2d(x, w, stride=(1, 2), padding=2)
+    y.sum().backward()
+    out += [y.sum(1)[:, ::5].tolist(), x.grad[:, 0].tolist()]
 """
 PRODUCTS = """
 out = []
@@ -38,7 +44,7 @@ w = weft.randn(5)
 out = [t.item() for t in weft.autobatch(one)([w, w + 1])]
 """
 SWITCHES = [
-    ("WEFT_CONV=columns", CONV),
+    *[(way, CONV) for way in ("WEFT_CONV=columns", "WEFT_CPU=baseline", "WEFT_CPU=avx2")],
     *[(f"WEFT_GEMM={way}", PRODUCTS) for way in ("simple", "packed", "panels", "blas")],
     ("WEFT_REUSE=0", CHAIN),
     ("WEFT_CACHE=0", CHAIN),

@@ -1,6 +1,7 @@
 /// Convolution as products over columns: the values under the kernel are laid side by side
 /// (im2col; Chellapilla, Puri and Simard 2006), a piece at a time that stays in the second-level
-/// cache, and multiplied by the weight.
+/// cache, and multiplied by the weight. Where there is a way that does without (`depthwise.h`,
+/// `direct_conv.h`), that is taken.
 #include "kernels/conv.h"
 
 #include <algorithm>
@@ -11,6 +12,7 @@
 
 #include "base/parallel.h"
 #include "kernels/depthwise.h"
+#include "kernels/direct_conv.h"
 #include "kernels/matmul.h"
 #include "kernels/simd.h"
 
@@ -182,39 +184,11 @@ struct ToColumnsWhole {
     }
 };
 
-/// The columns at the edge are overwritten.
-template <class T>
-struct FromColumnsWhole {
-    WEFT_INLINE static void run(const ConvShape* shape, T* image, T* columns, int64_t begin,
-                                int64_t end) {
-        const int64_t width = shape->out[2];
-        for_slices(*shape, image, columns, begin, end,
-                   [&](T* __restrict from, T* __restrict to, int64_t before, int64_t rows, int64_t,
-                       int64_t shift) {
-                       if (rows <= 0) return;
-                       from += before * width;
-                       clear_edge(from, rows, width, shift);
-                       const int64_t skip = shift < 0 ? -shift : 0;
-                       const int64_t count = rows * width - (shift < 0 ? -shift : shift);
-                       T* __restrict target = to + skip + shift;
-                       const T* __restrict source = from + skip;
-                       for (int64_t i = 0; i < count; ++i) target[i] += source[i];
-                   });
-    }
-};
-
 template <class T>
 void to_columns(const ConvShape& s, const T* x, T* columns, int64_t begin, int64_t end) {
     if (whole_slices(s)) per_isa<ToColumnsWhole<T>>(&s, x, columns, begin, end);
     else per_isa<ToColumns<T>>(&s, x, columns, begin, end);
 }
-/// May overwrite the columns.
-template <class T>
-void add_columns(const ConvShape& s, T* x, T* columns, int64_t begin, int64_t end) {
-    if (whole_slices(s)) per_isa<FromColumnsWhole<T>>(&s, x, columns, begin, end);
-    else per_isa<FromColumns<T>>(&s, x, columns, begin, end);
-}
-
 /// Whether the columns are the image itself.
 bool is_product(const ConvShape& s) {
     for (int d = 0; d < 3; ++d)
@@ -223,12 +197,12 @@ bool is_product(const ConvShape& s) {
 }
 
 /// `WEFT_CONV=columns` keeps everything on products, the way that the others are tested against.
-bool directly(const ConvShape& s) {
+bool columns_wanted() {
     static const bool wanted = [] {
         const char* way = std::getenv("WEFT_CONV");
-        return !(way && !std::strcmp(way, "columns"));
+        return way && !std::strcmp(way, "columns");
     }();
-    return wanted && is_depthwise(s);
+    return wanted;
 }
 
 /// How the outputs of one image are cut: rows of the output at a time.
@@ -263,7 +237,10 @@ void fill_rows(T* y, const T* bias, int64_t rows, int64_t n) {
 template <class T>
 void conv(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
     if constexpr (std::is_floating_point_v<T>)
-        if (directly(s)) return depthwise(s, x, w, bias, y);
+        if (!columns_wanted()) {
+            if (is_depthwise(s)) return depthwise(s, x, w, bias, y);
+            if (is_direct(s, false)) return direct_conv(s, x, w, bias, y);
+        }
     const int64_t m = s.out_channels, k = s.columns(), n = s.out_size(), pixels = s.in_size();
     if (s.batch * m * n == 0) return;
     const bool product = is_product(s);
@@ -293,7 +270,10 @@ void conv(const ConvShape& s, const T* x, const T* w, const T* bias, T* y) {
 template <class T>
 void conv_transposed(const ConvShape& s, const T* dy, const T* w, T* dx) {
     if constexpr (std::is_floating_point_v<T>)
-        if (directly(s)) return depthwise_transposed(s, dy, w, dx);
+        if (!columns_wanted()) {
+            if (is_depthwise(s)) return depthwise_transposed(s, dy, w, dx);
+            if (is_direct(s, true)) return direct_conv_transposed(s, dy, w, dx);
+        }
     const int64_t m = s.out_channels, k = s.columns(), n = s.out_size(), pixels = s.in_size();
     const bool product = is_product(s) && m > 0;
     const Pieces<T> pieces(s);
@@ -313,7 +293,7 @@ void conv_transposed(const ConvShape& s, const T* dy, const T* w, T* dx) {
                 const int64_t count = (last - r) * pieces.width;
                 gemm<T>(Trans::Yes, Trans::No, k, count, m, 1, weight, k, from + r * pieces.width,
                         n, 0, columns, count);
-                add_columns(s, to, columns, r, last);
+                per_isa<FromColumns<T>>(&s, to, columns, r, last);
             }
         }
     });
@@ -322,7 +302,7 @@ void conv_transposed(const ConvShape& s, const T* dy, const T* w, T* dx) {
 template <class T>
 void conv_weight(const ConvShape& s, const T* x, const T* dy, T* dw) {
     if constexpr (std::is_floating_point_v<T>)
-        if (directly(s)) return depthwise_weight(s, x, dy, dw);
+        if (!columns_wanted() && is_depthwise(s)) return depthwise_weight(s, x, dy, dw);
     const int64_t m = s.out_channels, k = s.columns(), n = s.out_size(), pixels = s.in_size();
     const int64_t size = s.groups * m * k;
     if (size == 0) return;

@@ -511,6 +511,71 @@ def test_depthwise_is_a_convolution_of_each_channel(
         weft.testing.assert_close(got, expected, rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("dtype", [weft.float32, weft.float64])
+@pytest.mark.parametrize(
+    "batch, channels, outputs, groups, size, kernel, stride, padding, dilation",
+    [
+        (2, 3, 5, 1, (40,), (5,), 1, 2, 1),
+        (1, 4, 6, 2, (70,), (4,), 3, 1, 2),
+        (1, 40, 7, 1, (3000,), (2,), 1, 0, 900),  # channels in blocks, rows that are not whole
+        (2, 3, 13, 1, (9, 17), (3, 3), 1, 1, 1),  # every number of rows and vectors of a tile
+        (1, 2, 6, 1, (21, 33), (3, 2), (2, 3), (1, 2), 1),
+        (1, 4, 8, 4, (30, 28), (3, 3), 1, 0, 2),
+        (2, 3, 1, 1, (16, 20), (7, 7), 2, 3, 1),
+        (1, 2, 3, 1, (12, 31), (2, 3), 4, 1, 3),  # some pixels are under no tap
+        (1, 2, 2, 1, (24, 24), (4, 6), (4, 6), 0, 1),
+        (1, 130, 6, 1, (40, 40), (3, 3), 1, 9, 9),  # channels in blocks, bands of rows
+        (1, 5, 3, 1, (300, 200), (3, 3), 1, 1, 1),  # bands
+        (2, 2, 3, 1, (5, 12, 18), (3, 2, 3), 1, 1, 1),
+        (1, 3, 2, 1, (9, 10, 33), (2, 3, 3), (2, 1, 2), (1, 0, 1), (1, 2, 1)),
+        (1, 20, 2, 1, (12, 40, 50), (3, 3, 3), 1, 1, 1),  # bands of depth
+    ],
+)
+def test_convolution_of_floats_is_that_of_integers(
+    dtype, batch, channels, outputs, groups, size, kernel, stride, padding, dilation
+):
+    """Which goes by products; sums of small integers are exact in both."""
+    weft.manual_seed(0)
+
+    def draw(*shape):
+        return weft.randint(-4, 5, shape)
+
+    x, b = draw(batch, channels, *size), draw(outputs)
+    w = draw(outputs, channels // groups, *kernel)
+    conv = getattr(F, f"conv{len(size)}d")
+    transposed = getattr(F, f"conv_transpose{len(size)}d")
+    how = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    want = conv(x, w, b, **how)
+    image = x.to(dtype).requires_grad_()
+    y = conv(image, w.to(dtype), b.to(dtype), **how)
+    assert weft.equal(y.detach(), want.to(dtype))
+    dy = draw(*want.shape)
+    back = transposed(dy, w, **how)
+    assert weft.equal(transposed(dy.to(dtype), w.to(dtype), **how), back.to(dtype))
+    (dx,) = weft.autograd.grad(y, image, dy.to(dtype))
+    how["output_padding"] = [n - m for n, m in zip(size, back.shape[2:], strict=True)]
+    assert weft.equal(dx, transposed(dy, w, **how).to(dtype))
+
+
+def test_convolution_has_the_same_bits_on_any_number_of_threads():
+    weft.manual_seed(0)
+    x, w = weft.randn(1, 100, 40, 37), weft.randn(9, 100, 3, 3)
+    back = weft.randn(1, 9, 40, 37)
+
+    def run():
+        return F.conv2d(x, w, padding=4, dilation=4), F.conv_transpose2d(back, w, stride=2)
+
+    before = weft.get_num_threads()
+    try:
+        weft.set_num_threads(1)
+        one = run()
+        weft.set_num_threads(7)
+        many = run()
+    finally:
+        weft.set_num_threads(before)
+    assert all(weft.equal(a, b) for a, b in zip(one, many, strict=True))
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [(3, 5), (14, 20), (40, 7)])
 def test_resampling_many_rows_is_that_of_each(mode, size):
