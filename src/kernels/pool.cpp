@@ -23,26 +23,6 @@ void for_planes(const PoolShape& s, const Body& body) {
     });
 }
 
-/// Calls `window(output index, d, h, w)` for every output of a plane.
-template <class Window>
-WEFT_INLINE void for_windows(const PoolShape& s, const Window& window) {
-    int64_t o = 0;
-    for (int64_t d = 0; d < s.axis[0].out; ++d)
-        for (int64_t h = 0; h < s.axis[1].out; ++h)
-            for (int64_t w = 0; w < s.axis[2].out; ++w) window(o++, d, h, w);
-}
-
-/// Calls `each(input index)` for the places of one window, in memory order.
-template <class Each>
-WEFT_INLINE void for_places(const PoolShape& s, int64_t d, int64_t h, int64_t w, const Each& each) {
-    const PoolAxis *a = s.axis, *b = s.axis + 1, *c = s.axis + 2;
-    for (int64_t i = a->begin[d]; i < a->end[d]; i += a->step)
-        for (int64_t j = b->begin[h]; j < b->end[h]; j += b->step) {
-            const int64_t row = (i * b->in + j) * c->in;
-            for (int64_t k = c->begin[w]; k < c->end[w]; k += c->step) each(row + k);
-        }
-}
-
 /// Places in a plane, as wide as the values, so that loops over both have vectors of one length.
 template <class T>
 using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
@@ -265,35 +245,137 @@ void max_pool_backward(const PoolShape& s, const T* x, const T* dy, T* dx) {
 
 namespace {
 
+/// The windows [first, last) along the last dim that lie `stride` apart and are alike: `taps`
+/// places side by side, of one count.
+struct Alike {
+    int64_t first = 0, last = 0, stride = 1, taps = 0;
+
+    explicit Alike(const PoolAxis& a) {
+        if (a.out < 2 || a.step != 1) return;
+        const int64_t middle = a.out / 2;
+        stride = a.begin[middle] - a.begin[middle - 1];
+        taps = a.end[middle] - a.begin[middle];
+        const auto like = [&](int64_t w) {
+            return a.begin[w] == a.begin[middle] + (w - middle) * stride &&
+                   a.end[w] == a.begin[w] + taps && a.count[w] == a.count[middle];
+        };
+        for (first = last = middle; first > 0 && like(first - 1); --first) {
+        }
+        while (last < a.out && like(last)) ++last;
+    }
+};
+
 template <class T>
 WEFT_INLINE T divisor(const PoolShape& s, int64_t d, int64_t h, int64_t w) {
     return static_cast<T>(s.divisor ? s.divisor
                                     : s.axis[0].count[d] * s.axis[1].count[h] * s.axis[2].count[w]);
 }
 
+/// Calls `each(input row)` for the rows that a row of windows covers.
+template <class Each>
+WEFT_INLINE void for_input_rows(const PoolShape& s, int64_t d, int64_t h, const Each& each) {
+    const PoolAxis &a = s.axis[0], &b = s.axis[1];
+    for (int64_t i = a.begin[d]; i < a.end[d]; i += a.step)
+        for (int64_t j = b.begin[h]; j < b.end[h]; j += b.step) each((i * b.in + j) * s.axis[2].in);
+}
+
+/// Averages of a row of windows: the rows under it are added up, then neighbours in their sum.
+template <class T>
+struct MeansOfRow {
+    WEFT_INLINE static void run(const PoolShape* s, const Alike* alike, int64_t d, int64_t h,
+                                const T* x, T* __restrict sums, T* __restrict y) {
+        const PoolAxis& c = s->axis[2];
+        const int64_t width = c.in, first = alike->first, last = alike->last;
+        bool add = false;
+        for_input_rows(*s, d, h, [&](int64_t row) __attribute__((always_inline)) {
+            const T* __restrict from = x + row;
+            if (add)
+                for (int64_t i = 0; i < width; ++i) sums[i] += from[i];
+            else
+                for (int64_t i = 0; i < width; ++i) sums[i] = from[i];
+            add = true;
+        });
+        if (!add) std::fill_n(sums, width, T(0));
+        for (int64_t w = 0; w < c.out; ++w) {
+            if (w == first) w = last;
+            if (w == c.out) break;
+            T sum = 0;
+            for (int64_t k = c.begin[w]; k < c.end[w]; k += c.step) sum += sums[k];
+            y[w] = sum / divisor<T>(*s, d, h, w);
+        }
+        if (first == last) return;
+        const int64_t n = last - first, stride = alike->stride;
+        const T by = divisor<T>(*s, d, h, first);
+        T* __restrict to = y + first;
+        for (int64_t i = 0; i < n; ++i) to[i] = 0;
+        for (int64_t k = 0; k < alike->taps; ++k) {
+            const T* __restrict from = sums + c.begin[first] + k;
+            if (stride == 1)
+                for (int64_t i = 0; i < n; ++i) to[i] += from[i];
+            else if (stride == 2)
+                for (int64_t i = 0; i < n; ++i) to[i] += from[2 * i];
+            else
+                for (int64_t i = 0; i < n; ++i) to[i] += from[i * stride];
+        }
+        for (int64_t i = 0; i < n; ++i) to[i] /= by;
+    }
+};
+
+/// The same back: what each column gets is added to the rows.
+template <class T>
+struct MeansOfRowBackward {
+    WEFT_INLINE static void run(const PoolShape* s, int64_t d, int64_t h, const T* __restrict dy,
+                                T* __restrict shares, T* dx) {
+        const PoolAxis& c = s->axis[2];
+        const int64_t width = c.in;
+        for (int64_t i = 0; i < width; ++i) shares[i] = 0;
+        for (int64_t w = 0; w < c.out; ++w) {
+            const T share = dy[w] / divisor<T>(*s, d, h, w);
+            for (int64_t k = c.begin[w]; k < c.end[w]; k += c.step) shares[k] += share;
+        }
+        for_input_rows(*s, d, h, [&](int64_t row) __attribute__((always_inline)) {
+            T* __restrict to = dx + row;
+            for (int64_t i = 0; i < width; ++i) to[i] += shares[i];
+        });
+    }
+};
+
+/// Integers, which are seldom averaged, have one version.
+template <class Body, class T, class... Args>
+void run_means(Args... args) {
+    if constexpr (std::is_floating_point_v<T>) per_isa<Body>(args...);
+    else Body::run(args...);
+}
+
+/// Calls `row(d, h, first output, memory for a row of the input)` for a plane's rows of outputs.
+template <class T, class Row>
+void for_output_rows(const PoolShape& s, const Row& row) {
+    std::vector<T> space(s.axis[2].in);
+    for (int64_t d = 0; d < s.axis[0].out; ++d)
+        for (int64_t h = 0; h < s.axis[1].out; ++h)
+            row(d, h, (d * s.axis[1].out + h) * s.axis[2].out, space.data());
+}
+
 }  // namespace
 
 template <class T>
 void avg_pool(const PoolShape& s, const T* x, T* y) {
-    const int64_t in = s.in_size(), out = s.out_size();
+    const Alike alike(s.axis[2]);
     for_planes(s, [&](int64_t p) {
-        for_windows(s, [&](int64_t o, int64_t d, int64_t h, int64_t w) {
-            T sum = 0;
-            for_places(s, d, h, w, [&](int64_t i) { sum += x[p * in + i]; });
-            y[p * out + o] = sum / divisor<T>(s, d, h, w);
+        for_output_rows<T>(s, [&](int64_t d, int64_t h, int64_t o, T* space) {
+            run_means<MeansOfRow<T>, T>(&s, &alike, d, h, x + p * s.in_size(), space,
+                                        y + p * s.out_size() + o);
         });
     });
 }
 
 template <class T>
 void avg_pool_backward(const PoolShape& s, const T* dy, T* dx) {
-    const int64_t in = s.in_size(), out = s.out_size();
     for_planes(s, [&](int64_t p) {
-        T* to = dx + p * in;
-        std::fill_n(to, in, T(0));
-        for_windows(s, [&](int64_t o, int64_t d, int64_t h, int64_t w) {
-            const T share = dy[p * out + o] / divisor<T>(s, d, h, w);
-            for_places(s, d, h, w, [&](int64_t i) { to[i] += share; });
+        T* const to = dx + p * s.in_size();
+        std::fill_n(to, s.in_size(), T(0));
+        for_output_rows<T>(s, [&](int64_t d, int64_t h, int64_t o, T* space) {
+            run_means<MeansOfRowBackward<T>, T>(&s, d, h, dy + p * s.out_size() + o, space, to);
         });
     });
 }

@@ -576,6 +576,33 @@ def test_convolution_has_the_same_bits_on_any_number_of_threads():
     assert all(weft.equal(a, b) for a, b in zip(one, many, strict=True))
 
 
+@pytest.mark.parametrize("dtype", [weft.float32, weft.float64, weft.int64])
+@pytest.mark.parametrize("kernel, stride, padding", [(2, 2, 0), (3, 1, 1), (3, 2, 1), (5, 3, 2)])
+@pytest.mark.parametrize("size", [(5, 6), (8, 37), (7, 70)])
+def test_averages_are_sums_over_windows(dtype, kernel, stride, padding, size):
+    weft.manual_seed(0)
+    x = weft.randint(-9, 10, (2, 3, *size)).to(dtype)
+    padded = F.pad(x, (padding,) * 4)
+    windows = padded.unfold(2, kernel, stride).unfold(3, kernel, stride)
+    sums = windows.sum((-2, -1)).to(dtype)
+    assert weft.equal(F.avg_pool2d(x, kernel, stride, padding, divisor_override=1), sums)
+    if dtype == weft.int64:
+        return
+    got = F.avg_pool2d(x.requires_grad_(), kernel, stride, padding)
+    weft.testing.assert_close(got, sums / kernel**2)
+    ones = F.pad(weft.ones_like(x), (padding,) * 4).unfold(2, kernel, stride)
+    counts = ones.unfold(3, kernel, stride).sum((-2, -1))
+    apart = F.avg_pool2d(x, kernel, stride, padding, count_include_pad=False)
+    weft.testing.assert_close(apart, sums / counts)
+    dy = weft.randint(-9, 10, got.shape).to(dtype)
+    (dx,) = weft.autograd.grad(got, x, dy * kernel**2)
+    (by_sums,) = weft.autograd.grad(
+        F.pad(x, (padding,) * 4).unfold(2, kernel, stride).unfold(3, kernel, stride).sum((-2, -1)),
+        x, dy,
+    )  # fmt: skip
+    weft.testing.assert_close(dx, by_sums)
+
+
 @pytest.mark.parametrize("mode", ["nearest", "bilinear", "bicubic"])
 @pytest.mark.parametrize("size", [(3, 5), (14, 20), (40, 7)])
 def test_resampling_many_rows_is_that_of_each(mode, size):
