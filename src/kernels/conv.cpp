@@ -184,10 +184,17 @@ struct ToColumnsWhole {
     }
 };
 
+/// Integers have one version: their products take longer than any copy.
 template <class T>
 void to_columns(const ConvShape& s, const T* x, T* columns, int64_t begin, int64_t end) {
-    if (whole_slices(s)) per_isa<ToColumnsWhole<T>>(&s, x, columns, begin, end);
+    if constexpr (std::is_integral_v<T>) ToColumns<T>::run(&s, x, columns, begin, end);
+    else if (whole_slices(s)) per_isa<ToColumnsWhole<T>>(&s, x, columns, begin, end);
     else per_isa<ToColumns<T>>(&s, x, columns, begin, end);
+}
+template <class T>
+void add_columns(const ConvShape& s, T* x, T* columns, int64_t begin, int64_t end) {
+    if constexpr (std::is_integral_v<T>) FromColumns<T>::run(&s, x, columns, begin, end);
+    else per_isa<FromColumns<T>>(&s, x, columns, begin, end);
 }
 /// Whether the columns are the image itself.
 bool is_product(const ConvShape& s) {
@@ -293,7 +300,7 @@ void conv_transposed(const ConvShape& s, const T* dy, const T* w, T* dx) {
                 const int64_t count = (last - r) * pieces.width;
                 gemm<T>(Trans::Yes, Trans::No, k, count, m, 1, weight, k, from + r * pieces.width,
                         n, 0, columns, count);
-                per_isa<FromColumns<T>>(&s, to, columns, r, last);
+                add_columns(s, to, columns, r, last);
             }
         }
     });
@@ -350,15 +357,20 @@ void unfold(const ConvShape& s, const T* x, T* columns) {
 template <class T>
 void fold(const ConvShape& s, const T* columns, T* x) {
     std::fill_n(x, s.in_channels * s.in_size(), T(0));
-    per_isa<FromColumns<T>>(&s, x, const_cast<T*>(columns), int64_t{0}, s.out[0] * s.out[1]);
+    add_columns(s, x, const_cast<T*>(columns), int64_t{0}, s.out[0] * s.out[1]);
 }
+
+#define WEFT_UNFOLD(T)                                                                             \
+    template void unfold<T>(const ConvShape&, const T*, T*);                                       \
+    template void fold<T>(const ConvShape&, const T*, T*);
+WEFT_UNFOLD(float)
+WEFT_UNFOLD(double)
+#undef WEFT_UNFOLD
 
 #define WEFT_CONV(T)                                                                               \
     template void conv<T>(const ConvShape&, const T*, const T*, const T*, T*);                     \
     template void conv_transposed<T>(const ConvShape&, const T*, const T*, T*);                    \
-    template void conv_weight<T>(const ConvShape&, const T*, const T*, T*);                        \
-    template void unfold<T>(const ConvShape&, const T*, T*);                                       \
-    template void fold<T>(const ConvShape&, const T*, T*);
+    template void conv_weight<T>(const ConvShape&, const T*, const T*, T*);
 WEFT_CONV(float)
 WEFT_CONV(double)
 WEFT_CONV(int64_t)
