@@ -557,6 +557,14 @@ def test_convolution_of_floats_is_that_of_integers(
     assert weft.equal(dx, transposed(dy, w, **how).to(dtype))
 
 
+@pytest.mark.parametrize("far", [5000, 2**30])
+def test_padding_and_dilation_may_be_larger_than_any_image(far):
+    x, w = weft.arange(16.0).view(1, 1, 16), weft.tensor([[[3.0, 5.0, 7.0]]])
+    y = F.conv1d(x, w, padding=far, dilation=far)
+    assert weft.equal(y, 5 * x)
+    assert weft.equal(F.conv_transpose1d(x, w, padding=far, dilation=far), 5 * x)
+
+
 def test_convolution_has_the_same_bits_on_any_number_of_threads():
     weft.manual_seed(0)
     x, w = weft.randn(1, 100, 40, 37), weft.randn(9, 100, 3, 3)
