@@ -359,16 +359,7 @@ private:
         }
         const int64_t start =
             ((d.begin - from[0]) * l_.size[1] + h.begin - from[1]) * pitch + w.begin - from[2];
-        places_.clear();
-        for (int64_t i = 0; i < d.size(); ++i)
-            for (int64_t j = 0; j < rows; ++j)
-                for (int64_t p = 0; p < run; p += lanes_) {
-                    // The last vector of a row does pixels again.
-                    const int64_t pixel =
-                        by_rows ? std::max<int64_t>(0, std::min(p, run - lanes_)) : p;
-                    places_.push_back({start + (i * l_.size[1] + j) * pitch + pixel,
-                                       i * at.slice + j * at.row + pixel});
-                }
+        find_places(start, d.size(), rows, run, by_rows, at);
         q_.taps = static_cast<int64_t>(taps.size());
         q_.tap = taps.data();
         q_.vectors = static_cast<int64_t>(places_.size());
@@ -379,6 +370,20 @@ private:
         if (!in_place) q_.add = false, q_.to = make_apart(at, element(2, w, left), w.size());
         per_width<Tiles<T>::template Body>(static_cast<const Sums<T>*>(&q_));
         q_.add = add;
+    }
+    /// The vectors of `slices` times `rows` runs of pixels. If `again`, the last of a run does pixels
+    /// again rather than pass its end.
+    void find_places(int64_t start, int64_t slices, int64_t rows, int64_t run, bool again,
+                     const Rows& at) {
+        places_.clear();
+        for (int64_t i = 0; i < slices; ++i)
+            for (int64_t j = 0; j < rows; ++j)
+                for (int64_t p = 0; p < run; p += lanes_) {
+                    const int64_t pixel =
+                        again ? std::max<int64_t>(0, std::min(p, run - lanes_)) : p;
+                    places_.push_back(
+                        {start + (i * l_.size[1] + j) * l_.size[2] + pixel, at(0, i, j) + pixel});
+                }
     }
     T* make_apart(const Rows& at, int64_t first, int64_t pixels) {
         if (memory_.size() == apart_.size()) memory_.emplace_back();
