@@ -261,24 +261,44 @@ void copy_strided(char* to, const char* from, int item, std::span<const int64_t>
     });
 }
 
+namespace {
+
+/// `rows` rows of one part of concatenate, `to_row` bytes apart.
+void concatenate_part(char* to, const Part& part, int64_t first, int64_t rows, int64_t to_row,
+                      int item) {
+    if (!part.from) {
+        for (int64_t r = 0; r < rows; ++r)
+            std::memset(to + r * to_row, 0, static_cast<size_t>(part.bytes));
+        return;
+    }
+    const char* from = part.from + first * part.bytes;
+    if (part.bytes == item) {  // single elements, a step apart
+        copy_any_plane(to, from, {rows, 1, to_row / item, 0, 1, 0}, item);
+    } else {
+        copy_rows(to, from, {part.bytes, rows, 1, to_row, 1, part.bytes}, 1);
+    }
+}
+
+}  // namespace
+
 /// In blocks of rows, so that the pages of `to` are written once, not once for each part.
-void concatenate(char* to, std::span<const Part> parts, int64_t outer) {
-    constexpr int64_t kRows = 32;
+void concatenate(char* to, std::span<const Part> parts, int64_t outer, int item) {
+    constexpr int64_t kRows = 32, kBlockBytes = 16384;
     int64_t row = 0;
     for (const Part& part : parts) row += part.bytes;
     if (row == 0) return;
+    const int64_t rows = std::max(kRows, kBlockBytes / row);
     auto copy = [&](int64_t first, int64_t last) {
         char* target = to + first * row;
         for (const Part& part : parts) {
-            Plane plane{part.bytes, last - first, 1, row, 1, part.bytes};
-            copy_rows(target, part.from + first * part.bytes, plane, 1);
+            concatenate_part(target, part, first, last - first, row, item);
             target += part.bytes;
         }
     };
-    if (outer * row <= kGrainBytes && outer <= kRows) return copy(0, outer);
-    int64_t grain = std::max<int64_t>(1, kGrainBytes / row / kRows);
-    parallel_for((outer + kRows - 1) / kRows, grain, [&](int64_t begin, int64_t end) {
-        for (int64_t b = begin; b < end; ++b) copy(b * kRows, std::min(outer, (b + 1) * kRows));
+    if (outer * row <= kGrainBytes && outer <= rows) return copy(0, outer);
+    int64_t grain = std::max<int64_t>(1, kGrainBytes / row / rows);
+    parallel_for((outer + rows - 1) / rows, grain, [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b) copy(b * rows, std::min(outer, (b + 1) * rows));
     });
 }
 

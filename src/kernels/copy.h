@@ -11,12 +11,12 @@ namespace weft::kernels {
 void copy_strided(char* to, const char* from, int item, std::span<const int64_t> shape,
                   std::span<const int64_t> to_strides, std::span<const int64_t> from_strides);
 
-/// One operand of concatenate: `outer` dense rows of `bytes`.
+/// One operand of concatenate: `outer` dense rows of `bytes`, or of as many zero bytes.
 struct Part {
-    const char* from;
+    const char* from;  ///< null: zeros
     int64_t bytes;
 };
-/// Row o of `to` is row o of each part, one behind the other.
-void concatenate(char* to, std::span<const Part> parts, int64_t outer);
+/// Row o of `to` is row o of each part, one behind the other; elements of `item` bytes.
+void concatenate(char* to, std::span<const Part> parts, int64_t outer, int item);
 
 }  // namespace weft::kernels

@@ -157,6 +157,31 @@ int64_t first_outside(const int64_t* values, int64_t n, int64_t low, int64_t hig
     return -1;
 }
 
+namespace {
+
+struct AddPlaces {
+    WEFT_INLINE static void run(int64_t* places, const int64_t* at, int64_t step, int64_t n,
+                                int64_t size, int64_t stride, bool* inside) {
+        uint64_t outside = 0;
+        for (int64_t i = 0; i < n; ++i) {
+            const int64_t index = at[i * step], from_start = index < 0 ? index + size : index;
+            outside |= static_cast<uint64_t>(from_start) >= static_cast<uint64_t>(size);
+            places[i] += from_start * stride;
+        }
+        *inside = outside == 0;
+    }
+};
+
+}  // namespace
+
+bool add_places(int64_t* places, const int64_t* at, int64_t step, int64_t n, int64_t size,
+                int64_t stride) {
+    bool inside;
+    per_isa<AddPlaces, int64_t*, const int64_t*, int64_t, int64_t, int64_t, int64_t, bool*>(
+        places, at, step, n, size, stride, &inside);
+    return inside;
+}
+
 // ---- blocks ------------------------------------------------------------------------------------
 
 namespace {
@@ -219,6 +244,24 @@ void put_blocks(char* to_, const char* from_, const Blocks& b, int item) {
                 else
                     for (int64_t i = 0; i < n; ++i) target[b.inner[i]] = from[i];
             }
+    });
+}
+
+void fill_blocks(char* to_, const char* value_, const Blocks& b, int item) {
+    by_size(item, [&]<class U>() {
+        auto* to = reinterpret_cast<U*>(to_);
+        const U value = *reinterpret_cast<const U*>(value_);
+        const int64_t *rows = b.rows, n = b.inner_count, row_count = b.row_count;
+        for (int64_t o = 0; o < b.outer_count; ++o) {
+            U* base = to + b.outer[o];
+            if (n == 1)
+                for (int64_t r = 0; r < row_count; ++r) base[rows[r]] = value;
+            else if (!b.inner)
+                for (int64_t r = 0; r < row_count; ++r) std::fill_n(base + rows[r], n, value);
+            else
+                for (int64_t r = 0; r < row_count; ++r)
+                    for (int64_t i = 0; i < n; ++i) base[rows[r] + b.inner[i]] = value;
+        }
     });
 }
 
@@ -343,43 +386,52 @@ void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& l, C
 
 namespace {
 
-template <class T>
-struct CountNonzero {
-    WEFT_INLINE static void run(const T* x, int64_t n, int64_t* count) {
-        int64_t sum = 0;
-        for (int64_t i = 0; i < n; ++i) sum += x[i] != T{0};
-        *count = sum;
+/// Eight bools at a time, as words: 255 of them can be added before a byte of the sum overflows.
+struct CountTrue {
+    WEFT_INLINE static void run(const bool* x, int64_t n, int64_t* count) {
+        constexpr int64_t kMost = 255;
+        int64_t total = 0, words = n / 8, done = 0;
+        while (done < words) {
+            const int64_t stop = words - done < kMost ? words : done + kMost;
+            uint64_t bytes = 0;
+            for (; done < stop; ++done) {
+                uint64_t word;
+                std::memcpy(&word, x + done * 8, 8);
+                bytes += word;
+            }
+            constexpr uint64_t kEven = 0x00ff00ff00ff00ff;
+            const uint64_t pairs = (bytes & kEven) + (bytes >> 8 & kEven);
+            total += static_cast<int64_t>(pairs * 0x0001000100010001 >> 48);
+        }
+        for (int64_t i = words * 8; i < n; ++i) total += x[i];
+        *count = total;
     }
 };
 
 }  // namespace
 
-template <class T>
-int64_t count_nonzero(const T* x, int64_t n) {
+int64_t count_nonzero(const bool* x, int64_t n) {
     int64_t count = 0;
-    per_isa<CountNonzero<T>, const T*, int64_t, int64_t*>(x, n, &count);
+    per_isa<CountTrue, const bool*, int64_t, int64_t*>(x, n, &count);
     return count;
 }
 
 namespace {
 
-/// The columns of one line that are not zero, each behind `lead` coordinates: the line's are
-/// written for every element, the place moves on only where it counts, so no branch can mispredict.
+/// The columns of one line that are not zero: each column is written, the place moves on only where
+/// it counts, so no branch can mispredict.
 template <class T>
 struct NonzeroLine {
     static constexpr int64_t kBlock = 32;
-    WEFT_INLINE static void run(const T* x, int64_t n, const int64_t* line, size_t lead,
-                                int64_t** place, const int64_t* end) {
+    WEFT_INLINE static void run(const T* x, int64_t n, int64_t** place, const int64_t* end) {
         int64_t* out = *place;
-        const int64_t step = static_cast<int64_t>(lead) + 1;
         for (int64_t start = 0; start < n && out != end; start += kBlock) {
             int64_t stop = start + kBlock < n ? start + kBlock : n;
             bool some = false;
             for (int64_t i = start; i < stop; ++i) some |= x[i] != T{0};
             for (int64_t i = start; some && i < stop && out != end; ++i) {
-                for (size_t d = 0; d < lead; ++d) out[d] = line[d];
-                out[lead] = i;
-                out += step * static_cast<int64_t>(x[i] != T{0});
+                *out = i;
+                out += static_cast<int64_t>(x[i] != T{0});
             }
         }
         *place = out;
@@ -391,21 +443,43 @@ struct NonzeroLine {
 template <class T>
 void nonzero(const T* x, Sizes shape, int64_t* out, int64_t count) {
     if (shape.empty() || count == 0) return;
-    const int64_t *end = out + count * static_cast<int64_t>(shape.size()), last = shape.back();
-    auto write = IsaVersions<NonzeroLine<T>, const T*, int64_t, const int64_t*, size_t, int64_t**,
-                             const int64_t*>::pick();
+    const size_t lead = shape.size() - 1;
+    int64_t *place = out + static_cast<int64_t>(lead) * count, *end = place + count;
+    auto write = IsaVersions<NonzeroLine<T>, const T*, int64_t, int64_t**, const int64_t*>::pick();
     Odometer at(all_but_last(shape), all_but_last(shape), all_but_last(shape));
-    for (; out != end; x += last, at.next())
-        write(x, last, at.index(), shape.size() - 1, &out, end);
+    for (; place != end; x += shape.back(), at.next()) {
+        const int64_t before = count - (end - place);
+        write(x, shape.back(), &place, end);
+        const int64_t found = count - (end - place) - before;
+        for (size_t d = 0; found && d < lead; ++d)
+            std::fill_n(out + static_cast<int64_t>(d) * count + before, found, at.index()[d]);
+    }
 }
 
-void masked_take(char* to_, const char* from_, const bool* mask, int64_t count, int item) {
+/// Eight elements at once where all of them count or none does.
+void masked_take(char* to_, const char* from_, const bool* mask, int64_t n, int64_t count,
+                 int item) {
+    constexpr uint64_t kAll = 0x0101010101010101;
     by_size(item, [&]<class U>() {
-        auto* to = reinterpret_cast<U*>(to_);
+        auto *to = reinterpret_cast<U*>(to_), *end = to + count;
         auto* from = reinterpret_cast<const U*>(from_);
-        for (const U* end = to + count; to != end; ++from, ++mask) {
-            *to = *from;
-            to += *mask;
+        int64_t i = 0;
+        for (; i + 8 <= n && end - to >= 8; i += 8) {
+            uint64_t flags;
+            std::memcpy(&flags, mask + i, 8);
+            if (flags == kAll) {
+                std::memcpy(to, from + i, 8 * sizeof(U));
+                to += 8;
+            } else if (flags) {
+                for (int64_t k = i; k < i + 8; ++k) {
+                    *to = from[k];
+                    to += mask[k];
+                }
+            }
+        }
+        for (; to != end; ++i) {
+            *to = from[i];
+            to += mask[i];
         }
     });
 }
@@ -432,7 +506,6 @@ void masked_put(char* to_, const char* from_, const bool* mask, int64_t n, int i
 WEFT_FOR_ALL(X)
 #undef X
 #undef WEFT_FOR_ALL
-template int64_t count_nonzero(const bool*, int64_t);
 template void nonzero(const bool*, Sizes, int64_t*, int64_t);
 template void add_rows(float*, const float*, const int64_t*, int64_t, int64_t, int64_t,
                        const int64_t*);

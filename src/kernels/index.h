@@ -18,6 +18,10 @@ void add_strided(T* to, Sizes shape, Sizes strides, const T* from);
 
 /// Position of the first of `n` values outside [low, high), -1 if there is none.
 int64_t first_outside(const int64_t* values, int64_t n, int64_t low, int64_t high);
+/// places[i] += stride * the index at[i * step] into a dimension of `size`, negative ones counting from
+/// its end. False if some index lies outside; then `places` has no meaning.
+bool add_places(int64_t* places, const int64_t* at, int64_t step, int64_t n, int64_t size,
+                int64_t stride);
 
 /// Note [Blocks]
 /// Advanced indexing sees a tensor as [outer, rows, inner]: an element's place is
@@ -33,6 +37,8 @@ struct Blocks {
 void take_blocks(char* to, const char* from, const Blocks& blocks, int item);
 /// to[place] = from[o, r, i].
 void put_blocks(char* to, const char* from, const Blocks& blocks, int item);
+/// The same of one value, which `value` shows, at every place.
+void fill_blocks(char* to, const char* value, const Blocks& blocks, int item);
 /// to[place] += from[o, r, i].
 template <class T>
 void add_blocks(T* to, const T* from, const Blocks& blocks);
@@ -54,15 +60,14 @@ enum class Combine : uint8_t { Set, Add, Multiply, Max, Min };  // NaN wins in t
 template <class T>
 void scatter_lines(T* to, const T* from, const int64_t* index, const Lines& lines, Combine how);
 
-/// T = bool.
-template <class T>
-int64_t count_nonzero(const T* x, int64_t n);
-/// Coordinates of the `count` elements that are not zero, row by row: out[k * ndim + d].
+int64_t count_nonzero(const bool* x, int64_t n);
+/// Coordinates of the `count` elements that are not zero, one dimension behind the other:
+/// out[d * count + k].
 template <class T>
 void nonzero(const T* x, Sizes shape, int64_t* out, int64_t count);
 
-/// to = the `count` elements of `from` where `mask`, in order; elements of `item` bytes.
-void masked_take(char* to, const char* from, const bool* mask, int64_t count, int item);
+/// to = the `count` elements where `mask` of the `n` elements of `from`, in order; of `item` bytes.
+void masked_take(char* to, const char* from, const bool* mask, int64_t n, int64_t count, int item);
 /// to[i] = the next element of `from` where mask[i]; others stay.
 void masked_put(char* to, const char* from, const bool* mask, int64_t n, int item);
 

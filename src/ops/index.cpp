@@ -25,12 +25,19 @@ void take(const Tensor& out, const Tensor& from, const kernels::Blocks& blocks) 
     kernels::take_blocks(out.bytes(), from.bytes(), blocks, item_size(out.dtype()));
 }
 
-/// Writes or adds dense `values` at the blocks of `out`.
-void put(const Tensor& out, const Tensor& values, const kernels::Blocks& blocks, bool add) {
+/// Writes or adds `given`, broadcast to `shape`, at the blocks of `out`, whose memory is another.
+void put(const Tensor& out, const Tensor& given, DimSpan shape, const kernels::Blocks& blocks,
+         bool add) {
     if (blocks.count() == 0) return;
+    const int item = item_size(out.dtype());
+    if (!add && given.numel() == 1) {
+        const Tensor value = as_dtype(given, out.dtype());
+        Unlocked unlocked(blocks.count());
+        return kernels::fill_blocks(out.bytes(), value.bytes(), blocks, item);
+    }
+    const Tensor values = spread(given, shape, out.dtype());
     Unlocked unlocked(blocks.count());
-    if (!add)
-        return kernels::put_blocks(out.bytes(), values.bytes(), blocks, item_size(out.dtype()));
+    if (!add) return kernels::put_blocks(out.bytes(), values.bytes(), blocks, item);
     dispatch_computed(out.dtype(), "index_put", [&]<class T>() {
         kernels::add_blocks(out.data<T>(), values.data<T>(), blocks);
     });
@@ -71,7 +78,7 @@ void index_backward_kernel(Call& c) {
     Indexing plan(c.name(), out.shape(), c.in + 1, c.inputs - 1);
     BlockTables tables(c.name(), plan, out.strides());
     zero(out);
-    put(out, spread(c.in[0], plan.result, out.dtype()), tables.blocks, true);
+    put(out, c.in[0], plan.result, tables.blocks, true);
 }
 
 void index_put_shape(Call& c) {
@@ -94,9 +101,9 @@ void index_put_kernel(Call& c) {
     Indexing plan(c.name(), out.shape(), c.in + 2, c.inputs - 2);
     BlockTables tables(c.name(), plan, out.strides());
     if (c.in[1].has(kWrapped)) require_fits(c.name(), c.in[1], out.dtype());
-    Tensor values = spread(apart(c, c.in[1], out.dtype()), plan.result, out.dtype());
+    Tensor values = apart(c, c.in[1], out.dtype());
     start_from_self(c);
-    put(out, values, tables.blocks, c.attr(0).as_bool());
+    put(out, values, plan.result, tables.blocks, c.attr(0).as_bool());
 }
 
 void index_put_gradient(Grad& g) {
@@ -250,11 +257,12 @@ void along_kernel(Call& c) {
     bool by_line = Add && c.out(0).ndim() > 1;  // where PyTorch's check is another one
     require_inside(c.name(), by_line ? ErrorKind::Runtime : ErrorKind::Index, along.index(), 0,
                    out.size(along.dim), along.dim);
-    BlockTables tables(c.name(), along.plan(c.name(), out.shape()), out.strides());
+    Indexing plan = along.plan(c.name(), out.shape());
+    BlockTables tables(c.name(), plan, out.strides());
     Tensor source = apart(c, c.in[2], out.dtype());
     if constexpr (Add) source = scaled(source, c.attr(1));
     start_from_self(c);
-    put(out, source, tables.blocks, Add);
+    put(out, source, plan.result, tables.blocks, Add);
 }
 
 void index_fill_shape(Call& c) {
@@ -282,9 +290,8 @@ void index_fill_kernel(Call& c) {
                 text("a value of dtype ", name(out.dtype())),
                 "a complex one (Converting complex Scalar to non-complex type is not supported)");
     if (c.inputs <= 2) require_fits(c.name(), value, out.dtype());
-    Tensor values = spread(value, plan.result, out.dtype());
     start_from_self(c);
-    put(out, values, tables.blocks, false);
+    put(out, value, plan.result, tables.blocks, false);
 }
 
 Tensor index_unfilled(const Grad& g) { return index_fill(g.grad(), g.in(1), g.attr(0), 0); }

@@ -96,12 +96,13 @@ BlockTables::BlockTables(std::string_view who, const Indexing& plan, DimSpan str
     : outer_(offsets(plan.shape, plan.outer, strides)),
       rows_(static_cast<size_t>(count_elements(who, plan.rows))) {
     for (int64_t d : plan.indexed) {
-        Tensor index = spread(plan.indices[d], plan.rows, DType::Int64);
-        int64_t size = plan.shape[d], stride = strides[d];
-        require_inside(who, ErrorKind::Index, index, -size, size, d);
-        const auto* at = index.data<int64_t>();
-        for (size_t r = 0; r < rows_.size(); ++r)
-            rows_[r] += (at[r] < 0 ? at[r] + size : at[r]) * stride;
+        const Tensor& given = plan.indices[d];
+        const bool a_line = given.ndim() == 1 && equal(given.shape(), plan.rows);
+        const Tensor index = a_line ? given : spread(given, plan.rows, DType::Int64);
+        const int64_t size = plan.shape[d], step = a_line ? index.stride(0) : 1;
+        if (!kernels::add_places(rows_.data(), index.data<int64_t>(), step, index.numel(), size,
+                                 strides[d]))
+            require_inside(who, ErrorKind::Index, dense_index(index), -size, size, d);
     }
     bool dense = lie_behind_each_other(plan.shape, plan.inner, strides);
     if (!dense) inner_ = offsets(plan.shape, plan.inner, strides);

@@ -76,8 +76,8 @@ bool concatenated(Call& c, int64_t outer, Width&& width) {
         parts.push_back({c.in[i].bytes(), width(c.in[i])});
     }
     Unlocked unlocked(c.out(0).numel());
-    kernels::concatenate(c.out(0).bytes(), {parts.data(), static_cast<size_t>(parts.size())},
-                         outer);
+    kernels::concatenate(c.out(0).bytes(), {parts.data(), static_cast<size_t>(parts.size())}, outer,
+                         item_size(c.out(0).dtype()));
     return true;
 }
 

@@ -86,8 +86,8 @@ void masked_select_kernel(Call& c) {
     Tensor mask = whole_mask(c, c.in[0], c.in[1]),
            self = spread(c.in[0], mask.shape(), c.in[0].dtype());
     Unlocked unlocked(mask.numel());
-    kernels::masked_take(c.out(0).bytes(), self.bytes(), flags(mask), c.out(0).numel(),
-                         item_size(self.dtype()));
+    kernels::masked_take(c.out(0).bytes(), self.bytes(), flags(mask), mask.numel(),
+                         c.out(0).numel(), item_size(self.dtype()));
 }
 
 Tensor masked_select_gradient(const Grad& g) {
@@ -132,11 +132,11 @@ Tensor masked_scatter_source(const Grad& g) {
 
 // ---- nonzero -----------------------------------------------------------------------------------
 
-/// The number of rows depends on the values.
+/// The number of rows depends on the values. The coordinates along each dimension lie densely.
 void nonzero_shape(Call& c) {
     Tensor set = as_contiguous(c.in[0], DType::Bool);
     int64_t count = kernels::count_nonzero(flags(set), set.numel());
-    c.add(Tensor::layout(DType::Int64, Dims{count, set.ndim()}));
+    c.add(Tensor::layout(DType::Int64, Dims{count, set.ndim()}, Dims{1, count}));
 }
 
 void nonzero_kernel(Call& c) {

@@ -192,3 +192,66 @@ def test_a_slice_of_what_is_no_index_is_told_in_pythons_words(part):
             eval(f"x[{part}]", {"x": lib.ones(3)})
         told.append(str(error.value))
     assert told[0] == told[1]
+
+
+def mask_patterns():
+    """Masks whose words of eight are full, empty and mixed, in any order, and their ends."""
+    rng = random.Random(3)
+    for size in (0, 1, 7, 8, 9, 16, 33, 64, 2100):
+        yield [True] * size
+        yield [False] * size
+        yield [rng.random() < 0.5 for _ in range(size)]
+        shares = [rng.choice([0, 0.5, 1]) for _ in range(size // 8 + 1)]
+        yield [rng.random() < shares[k // 8] for k in range(size)]
+
+
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "float64", "complex128"])
+def test_what_a_mask_takes_is_what_a_loop_takes(dtype):
+    for mask in mask_patterns():
+        x = weft.arange(len(mask)).to(getattr(weft, dtype))
+        where = weft.tensor(mask, dtype=weft.bool)
+        assert x[where].tolist() == [v for v, m in zip(x.tolist(), mask) if m]
+        assert x.masked_select(where).tolist() == [v for v, m in zip(x.tolist(), mask) if m]
+        assert where.nonzero().tolist() == [[k] for k, m in enumerate(mask) if m]
+
+
+def test_coordinates_of_what_is_not_zero_lie_as_in_pytorch(torch):
+    for shape in ((), (0,), (5,), (3, 4), (2, 0, 3), (2, 3, 1), (2, 3, 40)):
+        for zeros in (False, True):
+            found = []
+            for lib in (weft, torch):
+                x = lib.arange(float(np.prod(shape))).view(shape) % 3 * (not zeros)
+                at = x.nonzero()
+                found.append((at.shape, at.stride(), at.tolist()))
+            assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("strided", [False, True])
+@pytest.mark.parametrize("dtype", ["bool", "float16", "float32", "complex128"])
+def test_one_value_at_many_places_is_the_value_at_each(torch, dtype, strided):
+    """A number is written as it is, not spread first; along any dimension, of any layout."""
+    found = []
+    for lib in (weft, torch):
+        kind = getattr(lib, dtype)
+        whole = lib.zeros(6, 8, 10, dtype=kind)
+        x = whole[::2, :, ::2].transpose(0, 1) if strided else whole[:3]
+        at = lib.tensor([0, 2, -1, 0, 1])[::2]
+        x[:, at] = 1
+        x[at, :, at] = lib.ones((1, 1, 1), dtype=kind)
+        x[lib.tensor([1]), at[:, None], at] = lib.ones(1, dtype=kind)
+        x.index_fill_(2, at.abs(), 1)
+        found.append(whole.tolist())
+        found.append(x.index_fill(1, at.abs(), 0).tolist())
+    assert found[:2] == found[2:]
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "float16", "float32", "float64", "complex128"])
+@pytest.mark.parametrize("rows", [1, 31, 33, 5000])
+def test_columns_beside_each_other_are_the_columns(dtype, rows):
+    kind = getattr(weft, dtype)
+    columns = [weft.arange(rows).to(kind) + k for k in range(3)]
+    wanted = [list(row) for row in zip(*(column.tolist() for column in columns))]
+    assert weft.stack(columns, -1).tolist() == wanted
+    assert weft.cat([column[:, None] for column in columns], 1).tolist() == wanted
+    pair = weft.stack(columns[:2], 1)
+    assert weft.cat([columns[2][:, None], pair], 1).tolist() == [[r[2], *r[:2]] for r in wanted]
