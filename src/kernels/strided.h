@@ -3,6 +3,7 @@
 /// Axes of size 1 are dropped, axes that lie behind each other in every operand are fused, and the
 /// axis with the smallest strides is innermost. Strides are in bytes here; 0 repeats an element.
 #pragma once
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <utility>
@@ -50,19 +51,30 @@ struct StridedPlan {
             for (int k = 0; k < N; ++k) at[k] += index[d] * strides[d][k];
         }
         for (int64_t done = begin; done < end;) {
-            int64_t n = sizes[0] - index[0];
-            if (n > end - done) n = end - done;
-            loop(at, strides[0], n);
-            done += n;
-            advance(index, at, n);
+            const int64_t n = std::min(sizes[0] - index[0], end - done);
+            const int64_t rows = ndim > 1 && index[0] == 0 ? sizes[1] - index[1] : 0;
+            if (rows > 1 && rows * n <= end - done) {  // without a look at the other axes
+                for (int64_t r = 0; r < rows; ++r) {
+                    loop(at, strides[0], n);
+                    for (int k = 0; k < N; ++k) at[k] += strides[1][k];
+                }
+                done += rows * n;
+                index[1] += rows;
+                carry(index, at, 1);
+            } else {
+                loop(at, strides[0], n);
+                done += n;
+                index[0] += n;
+                for (int k = 0; k < N; ++k) at[k] += n * strides[0][k];
+                carry(index, at, 0);
+            }
         }
     }
 
 private:
-    void advance(int64_t* index, char** at, int64_t n) const {
-        index[0] += n;
-        for (int k = 0; k < N; ++k) at[k] += n * strides[0][k];
-        for (int d = 0; d + 1 < ndim && index[d] == sizes[d]; ++d) {
+    /// From axis `d` on, those that have come to their end begin again.
+    void carry(int64_t* index, char** at, int d) const {
+        for (; d + 1 < ndim && index[d] == sizes[d]; ++d) {
             for (int k = 0; k < N; ++k) at[k] += strides[d + 1][k] - sizes[d] * strides[d][k];
             index[d] = 0;
             ++index[d + 1];
