@@ -112,4 +112,8 @@ class SGD(FusedOptimizer):
                 buffer = momentum * state["momentum_buffer"] + (1 - group["dampening"]) * step
             state["momentum_buffer"] = buffer
             step = step + momentum * buffer if group["nesterov"] else buffer
-        param.sub_(step * group["lr"])
+        lr = group["lr"]
+        if isinstance(lr, Tensor):  # a step that is recorded goes backward to it
+            param.sub_(step * lr)
+        else:
+            param.sub_(step, alpha=lr)
