@@ -266,6 +266,7 @@ namespace {
 /// `rows` rows of one part of concatenate, `to_row` bytes apart.
 void concatenate_part(char* to, const Part& part, int64_t first, int64_t rows, int64_t to_row,
                       int item) {
+    if (part.bytes == 0) return;
     if (!part.from) {
         for (int64_t r = 0; r < rows; ++r)
             std::memset(to + r * to_row, 0, static_cast<size_t>(part.bytes));

@@ -160,6 +160,64 @@ std::vector<Tensor> at_least(const Call& c, int dims) {
     return out;
 }
 
+// ---- along the diagonal ------------------------------------------------------------------------
+
+void block_diag_shape(Call& c) {
+    require_some(c);
+    const Tensor& first = c.in[0];
+    const int lead = first.ndim() - 2;
+    WEFT_EXPECT(lead >= 0, Runtime, c.name(), "matrices", to_string(first.shape()));
+    Dims shape(first.shape());
+    shape[lead] = shape[lead + 1] = 0;
+    for (int i = 0; i < c.inputs; ++i) {
+        const Tensor& t = c.in[i];
+        bool fits = t.ndim() == first.ndim() && t.dtype() == first.dtype();
+        for (int d = 0; fits && d < lead; ++d) fits = t.size(d) == first.size(d);
+        WEFT_EXPECT(fits, Runtime, c.name(),
+                    text("matrices like ", name(first.dtype()), to_string(first.shape())),
+                    text(name(t.dtype()), to_string(t.shape())));
+        for (int d : {lead, lead + 1}) shape[d] = size_sum(c.name(), shape[d], t.size(d));
+    }
+    c.add(Tensor::layout(first.dtype(), shape));
+}
+
+/// Each row once: zeros, the row of a block, zeros.
+void block_diag_kernel(Call& c) {
+    const Tensor& out = c.out(0);
+    if (out.numel() == 0) return;
+    const int row = out.ndim() - 2, item = item_size(out.dtype());
+    const int64_t width = out.size(row + 1) * item;
+    const int64_t matrices = out.numel() / out.size(row) / out.size(row + 1);
+    std::vector<Tensor> blocks;
+    for (int i = 0; i < c.inputs; ++i) blocks.push_back(as_contiguous(c.in[i]));
+    Unlocked unlocked(out.numel());
+    char* to = out.bytes();
+    for (int64_t k = 0; k < matrices; ++k) {
+        int64_t before = 0;
+        for (const Tensor& block : blocks) {
+            const int64_t rows = block.size(row), bytes = block.size(row + 1) * item;
+            const char* from = block.bytes() + k * rows * bytes;
+            const kernels::Part parts[] = {
+                {nullptr, before}, {from, bytes}, {nullptr, width - before - bytes}};
+            kernels::concatenate(to, parts, rows, item);
+            to += rows * width;
+            before += bytes;
+        }
+    }
+}
+
+void block_diag_gradient(Grad& g) {
+    int64_t row = 0, column = 0;
+    for (int i = 0; i < g.inputs(); ++i) {
+        const Dims shape = g.in_shape(i);
+        const int64_t below = row + shape[shape.size() - 2],
+                      behind = column + shape[shape.size() - 1];
+        if (g.needs(i)) g.set(i, slice(slice(g.grad(), -2, row, below), -1, column, behind));
+        row = below;
+        column = behind;
+    }
+}
+
 void hstack_body(Call& c) {
     require_some(c);
     auto parts = at_least(c, 1);
@@ -169,6 +227,17 @@ void hstack_body(Call& c) {
 }  // namespace
 
 namespace {
+
+bool block_diag_rows(const BatchCall& c, BatchForm& form) {
+    const auto lead = static_cast<size_t>(c.in(0).ndim() - 2);
+    for (int i = 0; i < c.inputs(); ++i) {
+        if (c.in(i).numel() == 0) return false;
+        form.add_rows(i, c.in(i).shape().subspan(lead));
+    }
+    form.rows = 1;
+    for (int64_t n : c.in(0).shape().first(lead)) form.rows *= n;
+    return true;
+}
 
 /// Where the inputs lie one after the other in the result, a call is only copies (Batch::Join).
 bool cat_rows(const BatchCall& c, BatchForm& form) {
@@ -223,6 +292,20 @@ void register_join(Table& t) {
         .apart()
         .joint_grad(0, stack_gradient)
         .samples({"f([T(2, 3), T(2, 3)])", "f([T(2), T(2)], -1)", "f([T(), T()])", "f([T(0, 2)])"});
+    t.add("_block_diag(Tensor[] tensors) -> Tensor")
+        .doc("Matrices of one dtype along the diagonal of another, zeros elsewhere.\n"
+             "[*, n, m] and [*, k, l] give [*, n + k, m + l].")
+        .shape(block_diag_shape)
+        .kernel(block_diag_kernel)
+        .every_dtype()
+        .batch(block_diag_rows)
+        .internal()
+        .in_packages()
+        .node_name("BlockDiagBackward0")
+        .keep_shapes()
+        .joint_grad(0, block_diag_gradient)
+        .samples({"f([T(2, 3), T(1, 2)])", "f([T(2, 3, 1), T(2, 1, 4), T(2, 2, 2)])",
+                  "f([T(0, 2), T(2, 1)])"});
     t.add("hstack(Tensor[] tensors) -> Tensor")
         .body(hstack_body)
         .batch(Batch::Body)

@@ -33,7 +33,6 @@ UNDRAWN = [
 # node that a result prints is the last op's. By PyTorch's node, the calls.
 ONE_NODE = {
     "AsStridedBackward0": "einsum|avg_pool1d|max_pool1d",
-    "BlockDiagBackward0": "block_diag",
     "CdistBackward0": "cdist",
     "AddBackward0": "scaled_dot_product_attention",
     "CloneBackward0": "matmul|linear|reshape|flatten|rms_norm|batch_norm",
@@ -74,7 +73,7 @@ HOOKED_AGAIN = (
 SEVERAL = re.compile(
     r"'circular'\)|"
     r"\b2 / \(|\.(trace|mode|\w*norm|einsum|linear|kron|cdist|renorm|tensordot|inner|outer|dist"
-    r"|block_diag|rot90|quantile|cross|trapezoid|cumulative_trapezoid|normalize|matmul"
+    r"|rot90|quantile|cross|trapezoid|cumulative_trapezoid|normalize|matmul"
     r"|\w+_scatter|corrcoef|cov|mse_loss|smooth_l1_loss|huber_loss|l1_loss|ndtr|rms_norm"
     r"|pairwise_distance|scaled_dot_product_attention|\w*cross_entropy\w*|kl_div|glu"
     r"|\w+_pool1d)\(| @ "

@@ -61,13 +61,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
         kind = kind if t.dtype is kind else weft.promote_types(kind, t.dtype)
     blocks = [t if t.dim() == 2 else atleast_2d(t) for t in tensors]
     blocks = [b if b.dtype is kind else b.to(kind) for b in blocks]
-    width = sum(b.shape[1] for b in blocks)
-    rows, start = [], 0
-    for b in blocks:
-        size = b.shape[1]
-        rows.append(_C.ops.pad(b, (start, width - start - size)))
-        start += size
-    return weft.cat(rows, 0)
+    return _C.ops._block_diag(blocks)
 
 
 def cartesian_prod(*tensors: Tensor) -> Tensor:

@@ -215,6 +215,16 @@ def _pad(g: Builder, input: Value, pad: Any, mode: str, value: Any) -> Value:
     )
 
 
+@form("_block_diag")
+def _block_diag(g: Builder, tensors: Sequence[Value]) -> Value:
+    widths = [g.size(t, t.rank - 1) for t in tensors]
+    rows = [
+        _padded(g, t, _pads(t.rank, [sum(widths[:i]), sum(widths[i + 1 :])]), "constant", 0)
+        for i, t in enumerate(tensors)
+    ]
+    return g.concat(rows, tensors[0].rank - 2)
+
+
 @form("_pad_places")
 def _pad_places(g: Builder, input: Value, pad: Any, mode: str) -> Value:
     return _pad(g, input, pad, mode, None)
