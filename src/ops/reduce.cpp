@@ -178,6 +178,7 @@ void segment_shape(Call& c) {
                          shape));
 }
 
+/// Segments of one length that follow each other are reduced together.
 void segment_kernel(Call& c) {
     Tensor x = as_contiguous(summand(c.in[0], c.attr(2)));
     const Tensor& out = c.out(0);
@@ -185,13 +186,17 @@ void segment_kernel(Call& c) {
     Dims shape(out.shape()), one(out.shape());
     int64_t width = 1, row = 0;
     for (int d = 1; d < shape.size(); ++d) width *= shape[d];
+    shape.insert(1, 0);
+    one.insert(1, 1);
     ReduceStep run = c.attr(1).as_bool() ? mean_step : ReduceStep{step<Sum>};
-    for (size_t k = 0; k < counts.size(); row += counts[k++]) {
-        shape[0] = counts[k];
-        one[0] = 1;
-        Tensor rows = x.view_as(shape, contiguous_strides(shape), row * width);
+    for (size_t k = 0, end = 0; k < counts.size(); k = end) {
+        while (end < counts.size() && counts[end] == counts[k]) ++end;
+        shape[0] = one[0] = static_cast<int64_t>(end - k);
+        shape[1] = counts[k];
+        Tensor segments = x.view_as(shape, contiguous_strides(shape), row * width);
         Tensor to = out.view_as(one, contiguous_strides(one), static_cast<int64_t>(k) * width);
-        reduce_parts(rows, DimMask{1}, to, run);
+        reduce_parts(segments, DimMask{2}, to, run);
+        row += shape[0] * shape[1];
     }
 }
 
