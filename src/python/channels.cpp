@@ -17,9 +17,14 @@ Dims channels_moved(int ndim, bool back) {
 }  // namespace
 
 int channels_last_dims(PyObject* format) {
+    static PyObject* last = nullptr;  // the format asked for last, held, and what it means
+    static int dims = 0;
+    if (format == last) return dims;
     Object shown = Object::take(PyObject_Str(format));
     std::string_view name = to_text(shown.get());
-    return name == "torch.channels_last" ? 4 : name == "torch.channels_last_3d" ? 5 : 0;
+    dims = name == "torch.channels_last" ? 4 : name == "torch.channels_last_3d" ? 5 : 0;
+    Py_XSETREF(last, Py_NewRef(format));
+    return dims;
 }
 
 bool channels_are_last(const Tensor& t, int dims) {

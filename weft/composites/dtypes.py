@@ -163,18 +163,23 @@ class iinfo:
 # ---- conversion
 
 
-def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[dtype | None, bool | None]:
-    """The dtype asked for by the arguments of `to`, and whether it is the meta device that is."""
-    wanted: dtype | None = kwargs.pop("dtype", None)
-    for flag in ("non_blocking", "copy"):
-        if not isinstance(kwargs.pop(flag, False), bool):
-            raise TypeError(f"[to] expected a bool as {flag}, got another type")
+def _expect_order(args: Sequence[Any]) -> None:
     tensors = sum(isinstance(arg, Tensor) for arg in args)
     kinds = sum(isinstance(arg, dtype) for arg in args)
     if tensors + kinds > 1 or (tensors and not isinstance(args[0], Tensor)):
         raise TypeError("[to] expected a device, a dtype, both or a tensor, got more of them")
     if any(isinstance(arg, (str, device, int)) and not isinstance(arg, bool) for arg in args[1:]):
         raise TypeError("[to] expected a device as the first argument alone")
+
+
+def _parse_to(args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[dtype | None, bool | None]:
+    """The dtype asked for by the arguments of `to`, and whether it is the meta device that is."""
+    wanted: dtype | None = kwargs.pop("dtype", None)
+    for flag in ("non_blocking", "copy"):
+        if not isinstance(kwargs.pop(flag, False), bool):
+            raise TypeError(f"[to] expected a bool as {flag}, got another type")
+    if len(args) > 1:
+        _expect_order(args)
     if args and isinstance(args[0], bool):
         raise TypeError("[to] expected a dtype, a device or a tensor, got bool")
     place = kwargs.pop("device", None)

@@ -205,22 +205,22 @@ def numpy(self: Tensor, *, force: bool = False) -> Any:
     """
     import numpy as np
 
-    if self.is_meta and force:
-        self = self.cpu()  # which says why not
     if self.is_meta:
+        if force:
+            self.cpu()  # which says why not
         raise TypeError(
             "[numpy] expected a tensor with values, got one of the meta device (can't convert "
             "meta device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory "
             "first.)"
         )
-    if force or not weft.is_grad_enabled():  # where nothing is recorded, nothing is lost
-        self = self.detach()
     if self.requires_grad:
-        raise RuntimeError(
-            "[numpy] expected a tensor outside the graph, got one that requires grad "
-            "(Can't call numpy() on Tensor that requires grad.). Hint: use "
-            "tensor.detach().numpy() instead."
-        )
+        if not force and weft.is_grad_enabled():  # where nothing is recorded, nothing is lost
+            raise RuntimeError(
+                "[numpy] expected a tensor outside the graph, got one that requires grad "
+                "(Can't call numpy() on Tensor that requires grad.). Hint: use "
+                "tensor.detach().numpy() instead."
+            )
+        self = self.detach()
     return np.asarray(memoryview(self))
 
 
