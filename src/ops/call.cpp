@@ -14,12 +14,7 @@ Hooks hooks;
 
 namespace {
 
-bool any_tracked(const Call& c) {
-    for (int i = 0; i < c.inputs; ++i)
-        if (c.in[i].defined() && c.in[i].has(kTracked)) return true;
-    return false;
-}
-
+constexpr uint32_t kTrackedMark = uint32_t{kTracked} << Tensor::kFlagsAt;
 constexpr uint32_t kMetaMark = uint32_t{kMeta} << Tensor::kFlagsAt;
 constexpr uint32_t kDispatchMark = uint32_t{kDispatching} << Tensor::kFlagsAt;
 
@@ -54,10 +49,11 @@ void run_kernel(Call& c) {
 }
 
 /// What is left when the results have memory and values: the graph, and what the modes make of them.
-WEFT_INLINE void finish(Call& c) {
+/// `marks`: of the operands.
+WEFT_INLINE void finish(Call& c, uint32_t marks) {
     const Op& op = *c.op;
     if (mode & kGradMode) {
-        if (op.view || (op.differentiable() && any_tracked(c))) hooks.record(c);
+        if (op.view || (marks & kTrackedMark && op.differentiable())) hooks.record(c);
     } else if (op.view && c.in[0].has(kTracked)) {
         hooks.record(c);   // nothing is recorded, but a view stays known as one
     } else if (op.view) {  // in inference mode too: as normal a tensor as its base
@@ -101,7 +97,7 @@ void write_by_class(const Tensor& dest, const Tensor& made) {
         else write_result(c, c.dest, made);
         return c.set(c.dest);
     }
-    if (!hooks.dispatch(c)) finish(c);
+    if (!hooks.dispatch(c)) finish(c, marks_of_operands(c));
 }
 
 /// Whether the results of `c` are meta (Note [On meta]).
@@ -272,7 +268,7 @@ void finish_on_meta(Call& c) {
     if (c.op->view) give_memory(c);
     else
         for (int k = 0; k < c.outputs; ++k) c.out(k).allocate_meta();
-    finish(c);
+    finish(c, marks_of_operands(c));
 }
 
 void run_body(Call& c) {
@@ -284,7 +280,8 @@ void run_body(Call& c) {
 
 bool can_reuse(const Call& c, const Tensor& in) {
     const Tensor& out = c.out(0);
-    const bool recorded = (mode & kGradMode) && c.op->differentiable() && any_tracked(c);
+    const bool recorded =
+        (mode & kGradMode) && c.op->differentiable() && (marks_of_operands(c) & kTrackedMark);
     return c.op->pointwise && c.op->strided_output && c.outputs == 1 && !recorded &&
            out.dtype() == in.dtype() && equal(out.shape(), in.shape()) &&
            equal(out.strides(), in.strides()) && !(marks_of(c) & kNarrowBit);
@@ -296,7 +293,7 @@ template <class Memory>
     if (has_meta(c)) return finish_on_meta(c);
     memory(c);
     run_kernel(c);
-    finish(c);
+    finish(c, marks_of_operands(c));
 }
 
 /// The same with an operand that is so, or of a class that carries the call out.
@@ -314,14 +311,15 @@ WEFT_INLINE void carry_out(Call& c, const Memory& memory) {
     const Op& op = *c.op;
     if (op.body) return run_body(c);
     if (c.dest.defined()) return call_into(c);
-    if (marks_of_operands(c) & (kNarrowBit | kMetaMark | kDispatchMark)) [[unlikely]]
+    const uint32_t marks = marks_of_operands(c);
+    if (marks & (kNarrowBit | kMetaMark | kDispatchMark)) [[unlikely]]
         return carry_out_marked(c, memory);
     op.shape(c);
     if (marks_of_results(c) & (kNarrowBit | kMetaMark)) [[unlikely]]
         return finish_marked(c, memory);
     memory(c);
     op.kernel(c);
-    finish(c);
+    finish(c, marks);
 }
 
 template <class Memory>

@@ -392,10 +392,8 @@ void register_ops(PyObject* module) {
 PyObject* call_binary(const Op& op, PyObject* a, PyObject* b) {
     const int dies = dying_operand(a, b);
     return guarded([&]() -> PyObject* {
-        bool ta = is_tensor(a), tb = is_tensor(b);
-        Tensor in[2];
-        if (ta) in[0] = operand(a);
-        if (tb) in[1] = operand(b);
+        const bool ta = is_tensor(a), tb = is_tensor(b);
+        Tensor in[2] = {ta ? operand(a) : Tensor(), tb ? operand(b) : Tensor()};
         if (!ta || !tb) {
             PyObject* other = ta ? b : a;
             if (!is_number(other)) Py_RETURN_NOTIMPLEMENTED;

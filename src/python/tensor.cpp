@@ -32,7 +32,7 @@ PyTensor* new_wrapper() {
 #if !defined(__SANITIZE_ADDRESS__)
     if (free_count > 0) {
         PyTensor* t = free_list[--free_count];
-        PyObject_Init(as_object(t), &tensor_type);
+        Py_SET_REFCNT(as_object(t), 1);  // its type is still there
         return t;
     }
 #endif
@@ -54,6 +54,8 @@ void tensor_finalize(PyObject* self) {
     impl->flags |= kOwnsWrapper;
     --impl->refs;
 }
+/// PyObject_GC_IsTracked without a call: the first word before an object links it to others.
+bool is_tracked(PyObject* self) { return reinterpret_cast<uintptr_t*>(self)[-2] != 0; }
 /// CPython calls a finalizer once; an object that Python sees again may be taken over again. The mark is the lowest
 /// bit of the second word before it.
 void may_finalize_again(PyObject* self) { reinterpret_cast<uintptr_t*>(self)[-1] &= ~uintptr_t{1}; }
@@ -71,7 +73,7 @@ void tensor_dealloc(PyObject* self) {
         --impl->refs;
         return;
     }
-    if (PyObject_GC_IsTracked(self)) PyObject_GC_UnTrack(self);
+    if (is_tracked(self)) PyObject_GC_UnTrack(self);
     if (t->weakrefs) PyObject_ClearWeakRefs(self);
     Py_CLEAR(t->dict);
     if (impl) {
