@@ -177,7 +177,7 @@ template <class U>
 void copy_plane(char* to, const char* from, const Plane& p) {
     auto* target = reinterpret_cast<U*>(to);
     auto* source = reinterpret_cast<const U*>(from);
-    if constexpr (sizeof(U) == 4 || sizeof(U) == 8) {
+    if constexpr (sizeof(U) >= 2 && sizeof(U) <= 8) {
         const bool repeats = p.from_step == 0 && p.n >= 8;  // CopySteps fills those rows
         if (p.to_step == 1 && p.from_row == 1 && !repeats && p.n > 1 && p.rows > 1)
             return vec::per_width<Transpose<U>::template Body, U*, const U*, const Plane*>(
