@@ -1,56 +1,9 @@
 #include "kernels/half_loops.h"
 
-#include "kernels/convert.h"
-#include "kernels/vector.h"
+#include <vector>
 
 namespace weft::kernels {
 namespace {
-
-/// Dense elements between float16 and float by the processor's instructions, which baseline
-/// x86-64 and others do not have; they round to nearest even as `Half` does.
-struct ToFloat {
-    template <int Bytes>
-    struct Body {
-        WEFT_INLINE static void run(float* to, const Half* from, int64_t n) {
-            int64_t i = 0;
-#if WEFT_VECTOR_ASM
-            if constexpr (Bytes > 16) {
-                constexpr int lanes = Bytes / 4;
-                for (; i + lanes <= n; i += lanes) {
-                    const auto& bits =
-                        vec::load<uint16_t, Bytes / 2>(reinterpret_cast<const uint16_t*>(from) + i);
-                    typename vec::Simd<float, Bytes>::Vector x;
-                    asm("vcvtph2ps %1, %0" : "=v"(x) : "vm"(bits));
-                    vec::store<float, Bytes>(to + i, x);
-                }
-            }
-#endif
-            for (; i < n; ++i) to[i] = static_cast<float>(from[i]);
-        }
-    };
-};
-
-struct ToHalf {
-    template <int Bytes>
-    struct Body {
-        WEFT_INLINE static void run(Half* to, const float* from, int64_t n) {
-            int64_t i = 0;
-#if WEFT_VECTOR_ASM
-            if constexpr (Bytes > 16) {
-                constexpr int lanes = Bytes / 4;
-                for (; i + lanes <= n; i += lanes) {
-                    const typename vec::Simd<float, Bytes>::Vector x =
-                        vec::load<float, Bytes>(from + i);
-                    typename vec::Simd<uint16_t, Bytes / 2>::Vector bits;
-                    asm("vcvtps2ph $0, %1, %0" : "=v"(bits) : "v"(x));
-                    vec::store<uint16_t, Bytes / 2>(reinterpret_cast<uint16_t*>(to) + i, bits);
-                }
-            }
-#endif
-            for (; i < n; ++i) to[i] = Half(from[i]);
-        }
-    };
-};
 
 struct AnyStep {
     template <class To, class From>
@@ -61,16 +14,64 @@ struct AnyStep {
     }
 };
 
-template <class To, class From, class Dense>
+/// Dense elements between halves and float, as many at once as the processor has instructions for.
+template <class To, class From>
+struct Dense {
+    template <int Bytes>
+    struct Body {
+        WEFT_INLINE static void run(To* to, const From* from, int64_t n) {
+            int64_t i = 0;
+#if WEFT_VECTOR_ASM
+            constexpr bool bfloat16 = std::is_same_v<To, BFloat16>;
+            if constexpr (Bytes == 64 || (Bytes == 32 && !bfloat16)) {
+                constexpr int lanes = Bytes / 4;
+                const int64_t whole = bfloat16 && !bf16_gemm_ready() ? 0 : n / lanes * lanes;
+                for (; i < whole; i += lanes) {
+                    if constexpr (std::is_same_v<To, float>)
+                        detail::load_halves<Bytes>(to + i, from + i);
+                    else detail::store_halves<Bytes>(to + i, from + i);
+                }
+            }
+#endif
+            for (; i < n; ++i) to[i] = convert<To>(from[i]);
+        }
+    };
+};
+
+template <class To, class From>
 void convert_half(const void*, char* const* p, const int64_t* s, int64_t n) {
     if (s[0] != sizeof(To) || s[1] != sizeof(From)) return AnyStep::run<To, From>(p[0], p[1], s, n);
-    vec::per_width<Dense::template Body>(reinterpret_cast<To*>(p[0]),
-                                         reinterpret_cast<const From*>(p[1]), n);
+    vec::per_width<Dense<To, From>::template Body>(reinterpret_cast<To*>(p[0]),
+                                                   reinterpret_cast<const From*>(p[1]), n);
 }
 
 }  // namespace
 
-MapLoop half_to_float() { return convert_half<float, Half, ToFloat>; }
-MapLoop float_to_half() { return convert_half<Half, float, ToHalf>; }
+#if WEFT_VECTOR_ASM
+void detail::store_rare_halves(BFloat16* to, const float* from, int n) {
+    for (int j = 0; j < n; ++j) to[j] = BFloat16(from[j]);
+}
+#endif
+
+namespace {
+
+std::vector<HalfLoops>& half_loops() {
+    static std::vector<HalfLoops> all;
+    return all;
+}
+
+}  // namespace
+
+void add_half_loops(HalfLoops loops) { half_loops().push_back(loops); }
+
+MapLoop half_loop(MapLoop loop, bool bfloat16) {
+    for (const HalfLoops& known : half_loops())
+        if (known.over_floats == loop) return bfloat16 ? known.over_bfloat16 : known.over_float16;
+    return nullptr;
+}
+
+MapLoop half_to_float() { return convert_half<float, Half>; }
+MapLoop float_to_half() { return convert_half<Half, float>; }
+MapLoop float_to_bfloat16() { return convert_half<BFloat16, float>; }
 
 }  // namespace weft::kernels

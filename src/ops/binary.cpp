@@ -4,6 +4,7 @@
 
 #include "kernels/chain.h"
 #include "kernels/complex.h"
+#include "kernels/half_loops.h"
 #include "kernels/math.h"
 #include "ops/conj.h"
 #include "ops/copy.h"
@@ -560,6 +561,14 @@ void register_plane(Table& t) {
 }  // namespace
 
 void register_binary(Table& t) {
+    using kernels::add_half_loops;
+    add_half_loops<Add, 2>();
+    add_half_loops<Sub, 2>();
+    add_half_loops<AddScaled<double>, 2>();
+    add_half_loops<Mul, 2>();
+    add_half_loops<ScaledMul, 2>();
+    add_half_loops<Div, 2>();
+    add_half_loops<ScaledDiv, 2>();
     register_sums(t);
     register_products(t);
     register_divisions(t);

@@ -36,6 +36,8 @@ kernels::MapLoop loop_between() {
         return kernels::half_to_float();
     else if constexpr (std::is_same_v<To, Half> && std::is_same_v<From, float>)
         return kernels::float_to_half();
+    else if constexpr (std::is_same_v<To, BFloat16> && std::is_same_v<From, float>)
+        return kernels::float_to_bfloat16();
     else if constexpr (only_stored<To> || only_stored<From>)
         return kernels::map_loop<CompactCast<To>, To, From>();
     else return kernels::map_loop<Cast<To>, To, From>();

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "kernels/complex.h"
+#include "kernels/half_loops.h"
 #include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/indexing.h"
@@ -395,6 +396,8 @@ void register_ternary(Table& t) {
     register_where(t);
     register_clamp(t);
     register_fused(t);
+    kernels::add_half_loops<Addcmul<double>, 3>();
+    kernels::add_half_loops<Addcdiv<double>, 3>();
 }
 
 }  // namespace weft

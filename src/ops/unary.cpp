@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "kernels/complex.h"
+#include "kernels/half_loops.h"
 #include "kernels/math.h"
 #include "ops/batch.h"
 #include "ops/conj.h"
@@ -66,8 +67,20 @@ WEFT_INLINE bool finite(T x) {
     else return true;
 }
 
-WEFT_FUNCTOR(Neg, negated(x))
-WEFT_FUNCTOR(Abs, magnitude(x))
+struct Neg {
+    template <class T>
+    WEFT_INLINE T operator()(T x) const {
+        return negated(x);
+    }
+    WEFT_INLINE uint16_t bits(uint16_t x) const { return x ^ 0x8000; }
+};
+struct Abs {
+    template <class T>
+    WEFT_INLINE T operator()(T x) const {
+        return magnitude(x);
+    }
+    WEFT_INLINE uint16_t bits(uint16_t x) const { return x & 0x7fff; }
+};
 WEFT_FUNCTOR(Sign, (x > T(0)) - (x < T(0)))
 WEFT_FUNCTOR(Square, x * x)
 WEFT_FUNCTOR(Reciprocal, T(1) / x)
@@ -625,6 +638,8 @@ void register_predicates(Table& t) {
 }  // namespace
 
 void register_unary(Table& t) {
+    kernels::add_half_loops<Neg, 1>();
+    kernels::add_half_loops<Abs, 1>();
     register_arithmetic(t);
     register_exponential(t);
     register_trigonometric(t);

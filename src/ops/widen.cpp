@@ -1,9 +1,10 @@
 #include "ops/widen.h"
 
+#include <algorithm>
+#include <limits>
 #include <vector>
 
-#include "base/lock.h"
-#include "base/parallel.h"
+#include "kernels/half_loops.h"
 #include "ops/matmul.h"
 #include "ops/pointwise.h"
 #include "ops/shape.h"
@@ -144,39 +145,66 @@ void run_whole(Call& c) {
 constexpr int64_t kStrip = 1024;
 /// Fewer elements are done before the loop is found.
 constexpr int64_t kFewest = 1024;
+/// Shorter rows than this take longer one by one than all converted at once.
+constexpr int64_t kShortest = 32;
 
-/// A pointwise loop over operands of which some are converted into it, and its result out of it.
+/// A pointwise loop around another, for operands of which some are converted into that, and its
+/// result out of it; or around the one over halves (Note [Halves in registers]).
 struct Strips {
     struct Operand {
-        char* data = nullptr;
-        int64_t item = 0;                    ///< 0: one element repeated
         kernels::MapLoop convert = nullptr;  ///< null: of the loop's dtype
-        int64_t wide_item = 0;
+        int64_t item = 0, wide_item = 0;
     };
     const LoopCall& found;
-    Operand at[4];  ///< the result first
+    Operand at[4];                         ///< the result first
+    kernels::MapLoop of_halves = nullptr;  ///< null: there is none, or operands are of other dtypes
 
-    /// Elements [begin, end).
-    void run(int64_t begin, int64_t end) const {
-        alignas(64) char buffer[4][kStrip * sizeof(int64_t)];
-        for (int64_t i = begin; i < end; i += kStrip) {
-            const int64_t n = std::min(kStrip, end - i);
-            char* p[4];
-            int64_t s[4];
-            for (int k = 0; k <= found.operands; ++k) {
-                const Operand& o = at[k];
-                p[k] = o.convert ? buffer[k] : o.data + i * o.item;
-                s[k] = o.convert ? o.wide_item : o.item;
-                if (k > 0 && o.convert)
-                    convert(o, p[k], o.wide_item, o.data + i * o.item, o.item, n);
-            }
-            found.loop(found.functor, p, s, n);
-            if (at[0].convert)
-                convert(at[0], at[0].data + i * at[0].item, at[0].item, p[0], s[0], n);
-        }
+    /// A MapLoop.
+    static void run(const void* self, char* const* p, const int64_t* s, int64_t n) {
+        const Strips& q = *static_cast<const Strips*>(self);
+        if (q.of_halves && q.dense(s)) q.run_halves(p, s, n);
+        else q.run_strips(p, s, n);
     }
 
 private:
+    /// Whether each operand lies densely or is one element, if there are several.
+    bool dense(const int64_t* s) const {
+        bool all = s[0] == at[0].item;
+        for (int k = 1; k <= found.operands; ++k)
+            all &= s[k] == at[k].item || (s[k] == 0 && found.operands > 1);
+        return all;
+    }
+
+    void run_halves(char* const* p, const int64_t* s, int64_t n) const {
+        float numbers[4];
+        char* to[4] = {p[0]};
+        for (int k = 1; k <= found.operands; ++k) {
+            to[k] = p[k];
+            if (s[k] != 0 || !at[k].convert) continue;
+            to[k] = reinterpret_cast<char*>(numbers + k);
+            convert(at[k], to[k], sizeof(float), p[k], 0, 1);
+        }
+        of_halves(found.functor, to, s, n);
+    }
+
+    void run_strips(char* const* p, const int64_t* s, int64_t n) const {
+        alignas(64) char buffer[4][kStrip * sizeof(int64_t)];
+        char* to[4];
+        int64_t steps[4];
+        for (int k = 0; k <= found.operands; ++k)
+            steps[k] = at[k].convert && (s[k] || k == 0) ? at[k].wide_item : s[k];
+        for (int64_t i = 0; i < n; i += kStrip) {
+            const int64_t m = std::min(kStrip, n - i);
+            for (int k = 0; k <= found.operands; ++k) {
+                to[k] = at[k].convert ? buffer[k] : p[k] + i * s[k];
+                if (k > 0 && at[k].convert && (s[k] || i == 0))
+                    convert(at[k], to[k], at[k].wide_item, p[k] + i * s[k], s[k], s[k] ? m : 1);
+            }
+            found.loop(found.functor, to, steps, m);
+            if (at[0].convert) convert(at[0], p[0] + i * s[0], s[0], to[0], steps[0], m);
+        }
+    }
+
     static void convert(const Operand& o, char* to, int64_t to_step, char* from, int64_t from_step,
                         int64_t n) {
         char* const p[] = {to, from};
@@ -187,7 +215,6 @@ private:
 
 /// What stands for the inputs while the kernel names its loop; empty if they are not of the kind.
 std::vector<Tensor> strip_probes(const Call& c) {
-    const Tensor& out = c.out(0);
     const DType first = dtype_first(c);
     std::vector<Tensor> probes;
     for (int i = 0; i < c.inputs; ++i) {
@@ -197,21 +224,39 @@ std::vector<Tensor> strip_probes(const Call& c) {
             probes.push_back(wide(becomes_first(first, t) ? as_dtype(t, first) : t));
             continue;
         }
-        if (!t.contiguous() || t.numel() != out.numel() || becomes_first(first, t)) return {};
+        if (becomes_first(first, t)) return {};
         probes.push_back(Tensor::empty(widened(t.dtype()), Dims{0}));
     }
     return probes;
 }
 
+/// Elements that any plan of the call has in a row, at least: along the dim of the smallest stride.
+int64_t row_length(const Call& c) {
+    const Tensor& out = c.out(0);
+    bool flat = out.contiguous();
+    for (int i = 0; i < c.inputs; ++i)
+        flat &= c.in[i].ndim() == 0 || (c.in[i].contiguous() && c.in[i].numel() == out.numel());
+    if (flat) return out.numel();
+    int64_t length = 1, step = std::numeric_limits<int64_t>::max();
+    for (int d = 0; d < out.ndim(); ++d) {
+        if (out.size(d) == 1 || std::abs(out.stride(d)) >= step) continue;
+        step = std::abs(out.stride(d));
+        length = out.size(d);
+    }
+    return step ? length : 1;  // repeated elements are written once
+}
+
 bool is_strip_call(const Call& c) {
     const Tensor& out = c.out(0);
     if (!c.op->pointwise || c.op->random || c.outputs != 1) return false;
-    if (out.numel() < kFewest || !out.contiguous() || last_dtype(c) >= DType::UInt16) return false;
-    return !c.dest.defined() || is_inexact(out.dtype());
+    if (out.numel() < kFewest || last_dtype(c) >= DType::UInt16) return false;
+    for (int i = 0; i < c.inputs; ++i)
+        if (!c.in[i].defined()) return false;
+    return (!c.dest.defined() || is_inexact(out.dtype())) && row_length(c) >= kShortest;
 }
 
-/// One result of dense operands and single numbers, by a kernel that is one loop: strip by strip,
-/// converted in the first-level cache. False: it is something else.
+/// One result, by a kernel that is one loop: strip by strip, converted in the first-level cache, or
+/// in registers. False: it is something else.
 bool run_in_strips(Call& c) {
     if (!is_strip_call(c)) return false;
     const Tensor& out = c.out(0);
@@ -225,31 +270,32 @@ bool run_in_strips(Call& c) {
         return false;  // it will say so when it runs
     }
     if (!found.loop || found.other) return false;
+    const DType dtype = out.dtype();
+    bool halves = dtype == DType::Float16 || dtype == DType::BFloat16;
     Strips strips{found, {}};
-    const auto operand = [](const Tensor& t, DType wide_dtype, bool is_result) {
-        const DType dtype = t.dtype();
-        Strips::Operand o{t.bytes(), item_size(dtype), nullptr, item_size(wide_dtype)};
-        if (dtype != wide_dtype)
-            o.convert = is_result ? cast_loop(dtype, wide_dtype) : cast_loop(wide_dtype, dtype);
-        return o;
+    const auto operand = [](DType to, DType from) {
+        const int64_t small = std::min(item_size(to), item_size(from));
+        return Strips::Operand{to == from ? nullptr : cast_loop(to, from), small,
+                               std::max(item_size(to), item_size(from))};
     };
-    strips.at[0] = operand(out, widened(out.dtype()), true);
-    Tensor numbers[3];
+    strips.at[0] = operand(dtype, widened(dtype));
+    Tensor in[3];
     for (int k = 0; k < found.operands; ++k) {
         const Tensor& t = found.operand[k];
         if (t.ndim() == 0) {
-            numbers[k] = as_contiguous(t, found.to[k]);
-            strips.at[k + 1] = {numbers[k].bytes(), 0, nullptr, 0};
+            in[k] = as_contiguous(t, found.to[k]);
+            strips.at[k + 1] = operand(found.to[k], found.to[k]);
             continue;
         }
         int i = 0;
         while (i < c.inputs && !probes[static_cast<size_t>(i)].same(t)) ++i;
         if (i == c.inputs || found.to[k] != t.dtype()) return false;
-        strips.at[k + 1] = operand(c.in[i], t.dtype(), false);
+        in[k] = c.in[i];
+        halves &= in[k].dtype() == dtype;
+        strips.at[k + 1] = operand(t.dtype(), in[k].dtype());
     }
-    Unlocked unlocked(out.numel());
-    parallel_for(out.numel(), kPointwiseGrain,
-                 [&](int64_t begin, int64_t end) { strips.run(begin, end); });
+    if (halves) strips.of_halves = kernels::half_loop(found.loop, dtype == DType::BFloat16);
+    run_map(Strips::run, &strips, out, in, found.operands);
     return true;
 }
 

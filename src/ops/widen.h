@@ -6,8 +6,8 @@ namespace weft::ops {
 
 /// Runs c's kernel where an operand or a result is narrow. One that takes wide dtypes alone gets its
 /// inputs converted to these; its results are converted into c.out(k), which have memory. Pointwise
-/// ops on dense tensors go strip by strip where they are one loop, else block by block; products of bfloat16
-/// take the processor's instruction, where it has one. Throws NotImplemented for float8 dtypes in ops that
+/// ops go strip by strip, or on halves in registers, where they are one loop over rows that are not short, else
+/// dense ones block by block; products of bfloat16 take the processor's instruction, where it has one. Throws NotImplemented for float8 dtypes in ops that
 /// would compute in them (Note [Float8]).
 void run_narrow(Call& c);
 

@@ -1,5 +1,9 @@
-"""Large operands of float16 and bfloat16."""
+"""Large operands of float16 and bfloat16, whose loops convert in registers or strip by strip."""
 
+import os
+import subprocess
+import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -8,12 +12,112 @@ import pytest
 import weft
 
 HALVES = ["float16", "bfloat16"]
+BINARY: dict[str, Callable[[Any, Any], Any]] = {
+    "add": lambda x, y: x + y,
+    "sub": lambda x, y: x - y,
+    "mul": lambda x, y: x * y,
+    "div": lambda x, y: x / y,
+    "scaled": lambda x, y: weft.add(x, y, alpha=0.3),
+    "addcmul": lambda x, y: weft.addcmul(x, y, x, value=0.7),
+    "addcdiv": lambda x, y: weft.addcdiv(x, x, y),
+    "maximum": weft.maximum,
+    "lerp": lambda x, y: weft.lerp(x, y, 0.3),
+}
+UNARY: dict[str, Callable[[Any], Any]] = {
+    "neg": lambda x: -x,
+    "abs": weft.abs,
+    "relu": weft.relu,
+    "exp": weft.exp,
+    "number": lambda x: x + 0.1,
+    "times": lambda x: 3 * x,
+}
 
 
 def patterns(dtype: str, step: int = 1, n: int = 1 << 16) -> Any:
     """Every half, in the order of `step` (which is odd), from the first one on."""
     bits = (np.arange(n, dtype=np.uint32) * step & 0xFFFF).astype(np.uint16)
     return weft.from_numpy(bits.view(np.int16)).view(getattr(weft, dtype))
+
+
+def bits_of(x: Any) -> Any:
+    """NaNs have many."""
+    bits = x.contiguous().view(weft.int16).numpy().view(np.uint16)
+    return np.where(weft.isnan(x).numpy(), 0x7E00, bits)
+
+
+def expect_the_plain_way(f: Callable[..., Any], *operands: Any) -> None:
+    """Of f over halves the bits that f over floats has, rounded."""
+    got = f(*operands)
+    plain = f(*(x.float() for x in operands)).to(got.dtype)
+    assert got.shape == plain.shape
+    np.testing.assert_array_equal(bits_of(got), bits_of(plain))
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize("name", [*UNARY, *BINARY])
+def test_halves_give_the_bits_of_floats(dtype: str, name: str) -> None:
+    f: Callable[..., Any] = (UNARY | BINARY)[name]
+    count = 1 if name in UNARY else 2
+    every = [patterns(dtype, step) for step in (1, 40503)][:count]
+    expect_the_plain_way(f, *every)
+    for n in (1024, 1025, 4095):  # what is left behind whole vectors and strips
+        expect_the_plain_way(f, *(x[3 : 3 + n] for x in every))
+    square = [x.reshape(256, 256) for x in every]
+    expect_the_plain_way(f, *(x.t() for x in square))
+    expect_the_plain_way(f, *(x[:, ::2] for x in square))
+    expect_the_plain_way(f, *(x[:, :40] for x in square))
+    expect_the_plain_way(f, *(x[:1].expand(256, 256) for x in square))
+    if count == 2:
+        x, y = square
+        for other in (y[7], y[:, :1], y[3, 5], y.t(), y[:, :1].expand(256, 256)):
+            expect_the_plain_way(f, x, other)
+        for other in (y[7], y[:, :1]):
+            expect_the_plain_way(f, other, x)
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_halves_in_place_and_beside_other_dtypes(dtype: str) -> None:
+    x, y = patterns(dtype), patterns(dtype, 40503)
+    z, strided = x.clone(), x.clone().reshape(256, 256)
+    assert z.add_(y) is z
+    np.testing.assert_array_equal(bits_of(z), bits_of(x + y))
+    strided[:, ::2].mul_(y.reshape(256, 256)[:, 1::2])
+    np.testing.assert_array_equal(
+        bits_of(strided[:, ::2]),
+        bits_of(x.reshape(256, 256)[:, ::2] * y.reshape(256, 256)[:, 1::2]),
+    )
+    np.testing.assert_array_equal(bits_of(strided[:, 1::2]), bits_of(x.reshape(256, 256)[:, 1::2]))
+    integers = weft.arange(1 << 16).remainder(7).to(weft.uint8)
+    np.testing.assert_array_equal(bits_of(x * integers), bits_of(x * integers.to(x.dtype)))
+    assert weft.equal(
+        (x.nan_to_num() + y.float().nan_to_num()), x.nan_to_num().float() + y.float().nan_to_num()
+    )
+    assert weft.equal(x < y, x.float() < y.float())
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_floats_are_rounded_to_the_nearest_half(dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 1 << 32, 100_003, dtype=np.uint32)
+    every = np.arange(1 << 16, dtype=np.uint32) << 16  # those of bfloat16, and the ties
+    bits = np.concatenate([bits, every, every | 0x8000, every | 0x7FFF, every | 0x8001])
+    x = bits.view(np.float32)
+    if dtype == "float16":
+        with np.errstate(over="ignore"):
+            expected = x.astype(np.float16).view(np.uint16)
+    else:
+        expected = ((bits + (0x7FFF + (bits >> 16 & 1))) >> 16).astype(np.uint16)
+    expected = np.where(np.isnan(x), 0x7E00, expected)
+    twice = weft.from_numpy(x).repeat_interleave(2)
+    for given in (weft.from_numpy(x), twice[::2]):
+        half = given.to(getattr(weft, dtype))
+        np.testing.assert_array_equal(bits_of(half), expected)
+
+
+@pytest.mark.parametrize("level", ["avx2", "baseline"])
+def test_lesser_processors_give_these_bits(level: str) -> None:
+    command = [sys.executable, "-m", "pytest", "-q", "-k", "not lesser", "-p", "no:cacheprovider"]
+    subprocess.run([*command, __file__], check=True, env={**os.environ, "WEFT_CPU": level})
 
 
 @pytest.mark.parametrize("dtype", HALVES)
