@@ -141,24 +141,47 @@ struct PlainRow {
     }
 };
 
+/// With `static constexpr bool in_registers = true` the lanes of several columns stay there while a
+/// block of rows goes by, which is as fast as they are read, and more code.
 template <class Op, class T>
 struct Strip {
+    using Lane = typename Op::Lane;
+    using Part = typename Op::Part;
+
     WEFT_INLINE static void run(const T* x, int64_t rows, int64_t stride, int64_t width,
-                                typename Op::Part* parts) {
-        using Lane = typename Op::Lane;
+                                Part* parts) {
         for (int64_t first = 0; first < rows; first += rows_per_block) {
-            Lane acc[strip];
-            for (int64_t j = 0; j < width; ++j) acc[j] = Op::start;
             const int64_t end = std::min(rows, first + rows_per_block);
+            int64_t begin = 0;
+            if constexpr (requires { requires Op::in_registers; }) {
+                constexpr int64_t few = 256 / static_cast<int64_t>(sizeof(Lane));
+#pragma GCC unroll 1
+                for (; begin + few <= width; begin += few)
+                    in_registers<few>(x + first * stride + begin, end - first, stride,
+                                      parts + begin);
+            }
+            Lane acc[strip];
+            for (int64_t j = begin; j < width; ++j) acc[j] = Op::start;
             for (int64_t i = first; i < end; ++i) {
                 const T* from = x + i * stride;
-                for (int64_t j = 0; j < width; ++j) acc[j] = Op::merge(acc[j], from[j]);
+                for (int64_t j = begin; j < width; ++j) acc[j] = Op::merge(acc[j], from[j]);
             }
-            for (int64_t j = 0; j < width; ++j) {
+            for (int64_t j = begin; j < width; ++j) {
                 Op::flush(parts[j], acc[j]);
                 vec::opaque(j);
             }
         }
+    }
+
+private:
+    template <int64_t Width>
+    WEFT_INLINE static void in_registers(const T* x, int64_t rows, int64_t stride, Part* parts) {
+        Lane acc[Width];
+        for (int64_t j = 0; j < Width; ++j) acc[j] = Op::start;
+#pragma GCC unroll 1
+        for (int64_t i = 0; i < rows; ++i, x += stride)
+            for (int64_t j = 0; j < Width; ++j) acc[j] = Op::merge(acc[j], x[j]);
+        for (int64_t j = 0; j < Width; ++j) Op::flush(parts[j], acc[j]);
     }
 };
 

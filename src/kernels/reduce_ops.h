@@ -50,7 +50,7 @@ struct CountRow {
 
 template <class T>
 struct SumOp {
-    static constexpr bool counts = std::is_same_v<T, bool>;
+    static constexpr bool counts = std::is_same_v<T, bool>, in_registers = !counts;
     /// A byte counts the rows of a block.
     using Lane = std::conditional_t<is_real<T>, T, std::conditional_t<counts, uint8_t, uint64_t>>;
     static_assert(rows_per_block <= 255);

@@ -1,9 +1,11 @@
 /// Sums, means, products, any and all, and the view that undoes a reduction's shape.
 #include "kernels/complex.h"
+#include "kernels/half_sum.h"
 #include "ops/axes.h"
 #include "ops/batch.h"
 #include "ops/conj.h"
 #include "ops/way.h"
+#include "ops/widen.h"
 
 namespace weft {
 namespace {
@@ -111,6 +113,40 @@ void reduce_parts(const Tensor& x, DimMask mask, const Tensor& out, ReduceStep r
         return dispatch<ComplexTypes>(x.dtype(), "prod",
                                       [&]<class T>() { complex_product<T>(x, mask, out); });
     reduce(parts_of(x), mask, parts_of(out), run);
+}
+
+bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
+
+/// Sums and means of halves, as of what they become; other narrow dtypes are widened.
+template <ReduceStep Step>
+void half_step(const Tensor& from, const Tensor& to, Axis axis) {
+    if (!is_half(from.dtype())) return Step(from, to, axis);
+    Unlocked unlocked(from.numel());
+    const double divisor = Step == ReduceStep{mean_step} ? static_cast<double>(axis.n) : 1;
+    kernels::sum_halves(from.bytes(), from.dtype() == DType::BFloat16, to.data<float>(), axis,
+                        divisor);
+}
+template <ReduceStep Step>
+void sum_kernel(Call& c, const Value& dtype, DimMask mask) {
+    const Tensor &x = c.in[0], &out = c.out(0);
+    const DType made = out.dtype();
+    if (is_half(x.dtype()) && (made == x.dtype() || made == DType::Float32)) {
+        const Tensor sum = is_half(made) ? Tensor::empty(DType::Float32, out.shape()) : out;
+        reduce(x, mask, sum, half_step<Step>);
+        if (is_half(made)) copy_into(out, sum);
+        return;
+    }
+    if (is_narrow(x.dtype()) || is_narrow(made)) return run_widened(c);
+    reduce_parts(summand(x, dtype), mask, out, Step);
+}
+
+template <ReduceStep Step>
+void full_sum_kernel(Call& c) {
+    sum_kernel<Step>(c, c.attr(0), every_dim(c.in[0].ndim()));
+}
+template <ReduceStep Step>
+void dim_sum_kernel(Call& c) {
+    sum_kernel<Step>(c, c.attr(2), dim_mask(c.name(), c.attr(0), c.in[0].ndim()));
 }
 
 template <ReduceStep Step>
@@ -355,7 +391,8 @@ void register_sums(Table& t) {
              ">>> weft.sum(weft.tensor([1., 2.]))\n"
              "tensor(3.)")
         .shape(full_shape<sum_dtype>)
-        .kernel(full_kernel<step<Sum>>)
+        .kernel(full_sum_kernel<step<Sum>>)
+        .every_dtype()
         .uint64(Uint64::Bits)
         .batch(sum_all_rows<false>)
         .grad(0, 0, [](const Grad& g) { return spread_full(g, g.grad()); })
@@ -365,7 +402,8 @@ void register_sums(Table& t) {
         .doc("The sum over `dim` (None or empty: all), which goes away, or has size 1 with\n"
              "`keepdim`. IndexError for a dim out of range.")
         .shape(dim_shape<sum_dtype>)
-        .kernel(dim_kernel<step<Sum>>)
+        .kernel(dim_sum_kernel<step<Sum>>)
+        .every_dtype()
         .uint64(Uint64::Bits)
         .batch(sum_dim_rows<false>)
         .node_name("SumBackward1")
@@ -379,7 +417,8 @@ void register_sums(Table& t) {
              ">>> weft.mean(weft.tensor([1., 2.]))\n"
              "tensor(1.5000)")
         .shape(full_shape<mean_dtype>)
-        .kernel(full_kernel<mean_step>)
+        .kernel(full_sum_kernel<mean_step>)
+        .every_dtype()
         .uint64(Uint64::Bits)
         .batch(sum_all_rows<true>)
         .grad(0, 0, mean_gradient)
@@ -389,7 +428,8 @@ void register_sums(Table& t) {
         .doc("The mean over `dim` (None or empty: all), which goes away, or has size 1 with\n"
              "`keepdim`.")
         .shape(dim_shape<mean_dtype>)
-        .kernel(dim_kernel<mean_step>)
+        .kernel(dim_sum_kernel<mean_step>)
+        .every_dtype()
         .uint64(Uint64::Bits)
         .batch(sum_dim_rows<true>)
         .node_name("MeanBackward1")

@@ -308,12 +308,15 @@ bool asks_for_dtype(const Call& c) {
 
 /// Throws where the call would compute in a float8 dtype.
 void refuse_float8(const Call& c) {
-    if (c.op->float8 || (c.op->every_dtype && !c.op->random)) return;
+    if (c.op->float8) return;
     DType last = last_dtype(c);
     if (is_float8(last) && !asks_for_dtype(c)) fail_not_implemented(c.name(), last);
 }
 
+}  // namespace
+
 void run_widened(Call& c) {
+    refuse_float8(c);
     if (!goes_in_blocks(c)) return run_whole(c);
     const Tensor* inputs = c.in;
     Tensor whole = c.out(0);
@@ -328,11 +331,11 @@ void run_widened(Call& c) {
     c.out(0) = std::move(whole);
 }
 
-}  // namespace
-
 void run_narrow(Call& c) {
-    refuse_float8(c);
-    if (c.op->every_dtype) return c.op->kernel(c);
+    if (c.op->every_dtype) {
+        if (c.op->random) refuse_float8(c);
+        return c.op->kernel(c);
+    }
     if (!run_bf16_product(c) && !run_in_strips(c)) run_widened(c);
 }
 

@@ -128,3 +128,47 @@ def test_transposes_move_halves(dtype: str, shape: tuple[int, ...]) -> None:
     got = x.transpose(0, -1).contiguous()
     assert got.is_contiguous()
     np.testing.assert_array_equal(got.view(weft.int16).numpy(), expected)
+
+
+SUMS: list[tuple[tuple[int, ...], Any]] = [
+    ((65536,), 0), ((256, 256), 0), ((256, 256), 1), ((256, 256), (0, 1)), ((140_001,), 0),
+    ((3, 1000, 7), 1), ((3, 1000, 2), 1), ((70, 33, 130), 1), ((70, 33, 130), (0, 2)),
+    ((5000, 300), 0), ((1, 17), 0), ((0, 3), 0), ((3, 0), 0), ((), 0),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+@pytest.mark.parametrize(("shape", "dim"), SUMS)
+def test_sums_are_those_of_floats_rounded(dtype: str, shape: tuple[int, ...], dim: Any) -> None:
+    kind = getattr(weft, dtype)
+    weft.manual_seed(0)
+    x = ((weft.rand(shape) + 0.5) / 16).to(kind)  # sums below the largest half
+    rounding = {"float16": 1.01 * 2**-11, "bfloat16": 1.01 * 2**-8}[dtype]
+    layouts = (
+        [x, x.unsqueeze(-1).expand(*shape, 3)[..., 1], x.repeat_interleave(2, -1)[..., ::2]]
+        if shape
+        else [x]
+    )
+    for given in [*layouts, *([x.mT.contiguous().mT] if len(shape) > 1 else [])]:
+        for name in ("sum", "mean"):
+            exact = getattr(given.double(), name)(dim).numpy()
+            got = getattr(given, name)(dim)
+            assert got.dtype is kind
+            np.testing.assert_allclose(got.float().numpy(), exact, rounding)
+            wide = getattr(given, name)(dim, keepdim=True, dtype=weft.float32)
+            assert wide.dtype is weft.float32
+            np.testing.assert_allclose(wide.numpy().reshape(exact.shape), exact, 1e-6)
+    for edge in (float("inf"), float("nan")):
+        if x.numel():
+            assert weft.equal((x * edge).sum().isnan(), (x.float() * edge).sum().isnan())
+
+
+@pytest.mark.parametrize("dtype", HALVES)
+def test_sums_in_other_dtypes(dtype: str) -> None:
+    x = weft.arange(3000).remainder(5).to(getattr(weft, dtype))
+    assert x.sum(dtype=weft.float64).item() == x.sum(dtype=weft.int64).item() == 6000
+    assert x.double().sum(dtype=x.dtype).dtype is x.dtype
+    assert weft.sum(x, 0, dtype=weft.bool).item() is True
+    out = weft.empty((), dtype=x.dtype)
+    total: Any = weft.sum  # its stub has no out=
+    assert total(x, 0, out=out) is out and out.item() == x.double().sum().to(x.dtype).item()
