@@ -182,15 +182,6 @@ struct Scan {
     WEFT_INLINE static void run(const T* x, SumOf<T>* y, int64_t n, int64_t stride, int64_t width) {
         using A = std::conditional_t<is_real<T>, double, uint64_t>;
         constexpr A start = std::is_same_v<Op, RunningProduct>;
-        if (width == 1) {
-            A acc = start;
-#pragma GCC unroll 1
-            for (int64_t i = 0; i < n; ++i) {
-                acc = Op::apply(acc, static_cast<A>(x[i * stride]));
-                y[i * stride] = static_cast<SumOf<T>>(acc);
-            }
-            return;
-        }
         A acc[strip];
         for (int64_t j = 0; j < width; ++j) acc[j] = start;
         for (int64_t i = 0; i < n; ++i) {
@@ -206,9 +197,40 @@ struct Scan {
     }
 };
 
+/// Rows of n, of which two floating ones go in step: neither waits for the other's sum.
+template <class Op, class T, int Rows>
+struct ScanRows {
+    WEFT_INLINE static void run(const T* x, SumOf<T>* y, int64_t n) {
+        using A = std::conditional_t<is_real<T>, double, uint64_t>;
+        constexpr A start = std::is_same_v<Op, RunningProduct>;
+        A acc[Rows];
+        for (A& one : acc) one = start;
+#pragma GCC unroll 1
+        for (int64_t i = 0; i < n; ++i)
+#pragma GCC unroll 2
+            for (int r = 0; r < Rows; ++r) {
+                acc[r] = Op::apply(acc[r], static_cast<A>(x[i + r * n]));
+                y[i + r * n] = static_cast<SumOf<T>>(acc[r]);
+                vec::opaque(i);
+            }
+    }
+};
+
+template <class Op, class T>
+void scan_rows(const T* x, SumOf<T>* y, Axis a) {
+    constexpr int together = is_real<T> ? 2 : 1;
+    parallel_for(a.outer, std::max<int64_t>(1, piece / 4 / a.n), [&](int64_t begin, int64_t end) {
+        int64_t o = begin;
+        for (; o + together <= end; o += together)
+            per_isa<ScanRows<Op, T, together>>(x + o * a.n, y + o * a.n, a.n);
+        for (; o < end; ++o) per_isa<ScanRows<Op, T, 1>>(x + o * a.n, y + o * a.n, a.n);
+    });
+}
+
 template <class Op, class T>
 void scan(const T* x, SumOf<T>* y, Axis a) {
     if (a.n <= 0 || a.outer <= 0 || a.inner <= 0) return;
+    if (a.inner == 1) return scan_rows<Op>(x, y, a);
     const int64_t strips = divide_up(a.inner, strip), work = a.n * std::min(strip, a.inner);
     parallel_for(a.outer * strips, std::max<int64_t>(1, piece / 4 / work),
                  [&](int64_t begin, int64_t end) {
