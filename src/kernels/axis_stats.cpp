@@ -88,17 +88,26 @@ WEFT_INLINE bool better(T x, T best) {
     return (Largest ? x > best : x < best) | ((x != x) & (best == best));
 }
 
-/// Index of the first element equal to `value` (the first NaN if it is one) in a row that has it.
+/// Index of the first element equal to `value` (the first NaN if it is one) in a row that has it:
+/// first its block, as four vectors say it in lanes as wide as the elements.
 template <class T>
 struct FindFirst {
     WEFT_INLINE static void run(const T* x, int64_t n, T value, int64_t* index) {
-        const bool nan = value != value;
+        using Lane = std::conditional_t<sizeof(T) == 8, uint64_t,
+                                        std::conditional_t<sizeof(T) == 4, uint32_t, uint8_t>>;
+        constexpr int64_t block = sizeof(T) == 8 ? 32 : 64;
         int64_t i = 0;
-        for (bool hit = false; i + 64 <= n; i += 64) {
-            for (int64_t j = i; j < i + 64; ++j) hit |= (x[j] == value) | (nan & (x[j] != x[j]));
+        if (value != value) {
+            while (i < n && x[i] == x[i]) ++i;
+            *index = i;
+            return;
+        }
+        for (; i + block <= n; i += block) {
+            Lane hit = 0;
+            for (int64_t j = i; j < i + block; ++j) hit |= x[j] == value ? Lane{1} : Lane{0};
             if (hit) break;
         }
-        while (i < n && x[i] != value && !(nan && x[i] != x[i])) ++i;
+        while (i < n && x[i] != value) ++i;
         *index = i;
     }
 };
