@@ -101,6 +101,7 @@ struct InRegisters {
             const F f = *static_cast<const F*>(f_);
             H rest[N + 1][lanes] = {};  // what the last vector lacks is computed too, from zeros
             Operand in[N];
+#pragma GCC unroll 1
             for (int k = 0; k < N; ++k) {
                 in[k].at = reinterpret_cast<const H*>(p[k + 1]);
                 in[k].repeats = s[k + 1] == 0;
@@ -112,6 +113,7 @@ struct InRegisters {
             for (; n > 0; n -= lanes, out += lanes) {
                 H* to = out;
                 if (n < lanes) [[unlikely]] {
+#pragma GCC unroll 1
                     for (int k = 0; k < N; ++k) {
                         if (in[k].repeats) continue;
                         std::memcpy(rest[k], in[k].at, static_cast<size_t>(n) * sizeof(H));
