@@ -173,8 +173,29 @@ void cummin(const T* x, T* y, int64_t* index, Axis axis) {
     running_best(x, y, index, axis, [](T a, T best) { return a <= best || a != a; });
 }
 
+namespace {
+
+/// log(e^a + e^b)
+template <class T>
+T log_of_sum(T a, T b) {
+    T top = a > b || a != a ? a : b, low = a > b || a != a ? b : a;
+    bool alike = top == low && std::isinf(top);  // their difference would be NaN
+    return alike ? top : top + std::log1p(std::exp(low - top));
+}
+
+}  // namespace
+
 template <class T>
 void logcumsumexp(const T* x, T* y, Axis axis) {
+    if constexpr (!is_complex_v<T>)
+        if (axis.inner == 1)
+            return along_rows(
+                y, axis, false, [x](int64_t k, T* y) { return *y = x[k]; },
+                [x]<class A>(int64_t k, A carry, T* y, bool writes) {
+                    const T sum = log_of_sum(x[k], static_cast<T>(carry));
+                    if (writes) *y = sum;
+                    return static_cast<A>(sum);
+                });
     for_blocks(axis, [&](int64_t at) {
         std::copy_n(x + at, axis.inner, y + at);
         for (int64_t k = at + axis.inner, end = at + axis.n * axis.inner; k < end; ++k) {
@@ -185,9 +206,7 @@ void logcumsumexp(const T* x, T* y, Axis axis) {
                 y[k] = infinite ? a : a + math::log1p(std::exp(b - a));
                 continue;
             } else {
-                T top = a > b || a != a ? a : b, low = a > b || a != a ? b : a;
-                bool alike = top == low && std::isinf(top);  // their difference would be NaN
-                y[k] = alike ? top : top + std::log1p(std::exp(low - top));
+                y[k] = log_of_sum(a, b);
             }
         }
     });
