@@ -266,6 +266,35 @@ def test_products_of_reflections_are_as_pytorchs(
     compare(*made, dtype)
 
 
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+@pytest.mark.parametrize(
+    "shape", ((70, 70), (300, 64), (65, 200), (300, 150), (5000, 1), (2, 100, 81))
+)
+def test_factors_in_blocks_are_lapacks(shape: tuple[int, ...], dtype: str) -> None:
+    """By our own products: columns in panels, panels in blocks."""
+    a = numbers(shape, dtype)
+    k, tolerance = min(shape[-2:]), 200 * np.finfo(dtype).eps
+    Q, R = (t.numpy() for t in weft.linalg.qr(weft.tensor(a), mode="complete"))
+    assert np.abs(Q @ R - a).max() < tolerance
+    assert np.abs(np.swapaxes(Q, -1, -2) @ Q - np.eye(shape[-2])).max() < tolerance
+    assert np.abs(R[..., :k, :] - np.linalg.qr(a)[1]).max() < 10 * tolerance
+    again = weft.linalg.householder_product(*weft.geqrf(weft.tensor(a[..., :k])))
+    assert np.abs(again.numpy() - Q[..., :k]).max() < tolerance
+
+
+@pytest.mark.parametrize("scale", (0.0, 1e-35, 1e-22, 1e22, 1e35))
+def test_factors_in_blocks_of_columns_of_any_size(scale: float) -> None:
+    """Squares of some are no float32; one column is twice there, one is e."""
+    a = numbers((200, 100), "float32")
+    a[:, 3::5] *= scale
+    a[:, 40] = a[:, 7]
+    a[:, 50] = np.arange(200) == 0
+    Q, R = (t.double().numpy() for t in weft.linalg.qr(weft.tensor(a)))
+    assert np.abs(Q.T @ Q - np.eye(100)).max() < 1e-5
+    sizes = np.linalg.norm(a.astype(float), axis=0) + (scale == 0)
+    assert (np.abs(Q @ R - a).max(0) < 1e-5 * sizes).all()
+
+
 def test_small_singular_values_of_any_size() -> None:
     """Rotated, not LAPACK's: neither overflow nor underflow spoils them."""
     one = weft.tensor([[3.0, 0.0, 1.0], [0.0, 4.0, 0.0]], dtype=weft.float64)
