@@ -228,6 +228,30 @@ def test_least_squares_count_the_rank() -> None:
         weft.linalg.lstsq(a * weft.tensor([1.0, 1.0, 0.0]), b, driver="gels")
 
 
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+@pytest.mark.parametrize("driver", ("gelsy", "gels"))
+@pytest.mark.parametrize("shape", ((150, 40), (70, 70), (2, 3, 90, 33)))
+def test_least_squares_of_full_rank_need_no_pivots(
+    shape: tuple[int, ...], driver: str, dtype: str
+) -> None:
+    a, b = numbers(shape, dtype), numbers((*shape[:-1], 3), dtype, 1)
+    found = weft.linalg.lstsq(weft.tensor(a), weft.tensor(b), driver=driver)
+    exact = np.linalg.pinv(a.astype("float64")) @ b
+    assert np.abs(found.solution.numpy() - exact).max() < 1e6 * np.finfo(dtype).eps
+    if driver == "gelsy":
+        assert (found.rank.numpy() == shape[-1]).all()
+
+
+@pytest.mark.parametrize("gap", (0.0, 1e-12))
+def test_least_squares_of_a_lower_rank_are_the_shortest(gap: float) -> None:
+    a, b = numbers((3, 120, 50), "float64"), numbers((3, 120, 2), "float64", 1)
+    a[1, :, 20] = a[1, :, 30] + gap * a[1, :, 40]
+    found = weft.linalg.lstsq(weft.tensor(a), weft.tensor(b), rcond=1e-10)
+    assert found.rank.tolist() == [50, 49, 50]
+    expected = np.linalg.pinv(a, rcond=1e-10) @ b
+    assert np.abs(found.solution.numpy() - expected).max() < 1e-9
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("hermitian", (False, True))
 def test_ldl_factors_are_as_pytorchs(torch: Any, hermitian: bool, dtype: str) -> None:
@@ -303,6 +327,23 @@ def test_small_singular_values_of_any_size() -> None:
         found = weft.linalg.svdvals(weft.stack([one * scale, (one * scale).flip(1)])) / scale
         assert weft.allclose(found, expected.expand(2, 2), rtol=1e-14)
     assert weft.linalg.svdvals(one * 0).tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+@pytest.mark.parametrize("shape", ((256, 64), (2, 41, 100), (90, 60), (3000, 1), (1, 1030)))
+def test_singular_values_of_long_matrices(shape: tuple[int, ...], dtype: str) -> None:
+    a = numbers(shape, dtype)
+    tolerance = 50 * np.finfo(dtype).eps
+    values = np.linalg.svd(a.astype("float64"), compute_uv=False)
+    x = weft.tensor(a)
+    U, S, Vh = (t.numpy() for t in weft.linalg.svd(x, full_matrices=False))
+    for found in (S, weft.linalg.svdvals(x).numpy()):
+        assert np.abs(found - values).max() < tolerance * values.max()
+    assert np.abs(U * S[..., None, :] @ Vh - a).max() < tolerance * values.max()
+    for rows in (np.swapaxes(U, -1, -2), Vh):
+        assert np.abs(rows @ np.swapaxes(rows, -1, -2) - np.eye(rows.shape[-2])).max() < tolerance
+    with pytest.raises(weft.linalg.LinAlgError):
+        weft.linalg.svdvals(weft.where(x == x.max(), float("nan"), x))
 
 
 @pytest.mark.parametrize("size", (2, 30))

@@ -34,6 +34,7 @@ namespace weft::kernels::lapack {
     X(Gelsy, "gelsy", "gelsy")                                                                     \
     X(Gelsd, "gelsd", "gelsd")                                                                     \
     X(Gelss, "gelss", "gelss")                                                                     \
+    X(Trtri, "trtri", "trtri")                                                                     \
     X(Trsm, "trsm", "trsm")                                                                        \
     X(Trsv, "trsv", "trsv")
 
