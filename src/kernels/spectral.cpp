@@ -5,6 +5,8 @@
 #include <limits>
 
 #include "kernels/factor_batch.h"
+#include "kernels/matmul.h"
+#include "kernels/reflections.h"
 #include "kernels/small_values.h"
 
 namespace weft::kernels {
@@ -183,6 +185,52 @@ private:
     std::unique_ptr<BlasInt[]> integers_;
 };
 
+/// Of real matrices that are much longer, one way or the other, than wide: A, or Aᵀ, is Q R (Chan, "An
+/// improved algorithm for computing the singular value decomposition", 1982).
+template <class T>
+class LongSolver {
+public:
+    LongSolver(int64_t m, int64_t n, bool vectors)
+        : tall_(m >= n), k_(std::min(m, n)), length_(std::max(m, n)), reflections_(length_, k_, k_),
+          solver_(k_, k_, vectors ? 'S' : 'N', vectors ? k_ : 0, vectors ? k_ : 0),
+          flipped_(batch::room<T>(tall_ ? 0 : m * n)), Q_(batch::room<T>(length_ * k_)),
+          R_(batch::room<T>(k_ * k_)), tau_(batch::room<T>(k_)) {}
+    /// Whether products pay.
+    static bool takes(int64_t m, int64_t n) {
+        const int64_t k = std::min(m, n), length = std::max(m, n);
+        return 5 * length >= 8 * k && length * k > 1024;
+    }
+    BlasInt operator()(const T* a, T* U, Real<T>* S, T* Vh) {
+        if (!tall_) {
+            batch::transpose(k_, length_, a, flipped_.get());
+            a = flipped_.get();
+        }
+        reflections_.factor(k_, a, Q_.get(), tau_.get());
+        for (int64_t i = 0; i < k_; ++i)  // in columns: Rᵀ without vectors
+            for (int64_t j = 0; j < k_; ++j)
+                R_[U ? j * k_ + i : i * k_ + j] = j < i ? T(0) : Q_[i * k_ + j];
+        const BlasInt info = solver_(R_.get(), S);
+        if (!U || info) return info;
+        reflections_.product(k_, Q_.get());
+        const T *inner = solver_.U(), *Q = Q_.get();
+        if (tall_) {
+            gemm(Trans::No, Trans::Yes, length_, k_, k_, T(1), Q, k_, inner, k_, T(0), U, k_);
+            batch::transpose(k_, k_, solver_.V(), Vh);
+        } else {
+            gemm(Trans::No, Trans::Yes, k_, length_, k_, T(1), inner, k_, Q, k_, T(0), Vh, length_);
+            std::copy_n(solver_.V(), k_ * k_, U);
+        }
+        return info;
+    }
+
+private:
+    bool tall_;
+    int64_t k_, length_;
+    Reflections<T> reflections_;
+    SingularSolver<T> solver_;
+    std::unique_ptr<T[]> flipped_, Q_, R_, tau_;
+};
+
 /// Of matrices without vectors; those that are not finite are in `failure`.
 template <class T>
 struct SmallValues {
@@ -249,9 +297,17 @@ Unconverged svd(int64_t count, int64_t m, int64_t n, bool full, const T* a, T* U
     }
     FirstFailure failure;
     batch::for_each(count, m * n * k * 20, [&](int64_t begin, int64_t end) {
-        if constexpr (!lapack::is_complex<T>)
+        if constexpr (!lapack::is_complex<T>) {
             if (!U && k <= small::kMostRotated && std::max(m, n) <= 16)
                 return per_isa<SmallValues<T>>(begin, end, m, n, a, S, &failure);
+            if (LongSolver<T>::takes(m, n) && !(U && full)) {
+                LongSolver<T> solver(m, n, U != nullptr);
+                for (int64_t b = begin; b < end; ++b)
+                    failure.note(b, solver(a + b * m * n, U ? U + b * m * u : nullptr, S + b * k,
+                                           Vh ? Vh + b * v * n : nullptr));
+                return;
+            }
+        }
         const char job = !U ? 'N' : full ? 'A' : 'S';
         SingularSolver<T> solver(U ? m : n, U ? n : m, job, u, v);
         auto matrix = batch::room<T>(m * n);
