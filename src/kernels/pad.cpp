@@ -18,40 +18,30 @@ void for_rows(Y* y, X* x, int64_t planes, const PadAxis (&a)[3], const Row& row)
         for (int64_t p = begin; p < end; ++p)
             for (int64_t d = 0; d < a[0].out; ++d)
                 for (int64_t h = 0; h < a[1].out; ++h, to += a[2].out)
-                    row(to, x + p * in + (a[0].from[d] * a[1].in + a[1].from[h]) * a[2].in);
+                    row(to, x + p * in + (a[0].from(d) * a[1].in + a[1].from(h)) * a[2].in);
     });
 }
-
-/// The longest run of outputs that read neighbours: [first, last).
-struct Run {
-    int64_t first = 0, last = 0;
-    explicit Run(const PadAxis& a) {
-        for (int64_t i = 0, start = 0; i < a.out; ++i) {
-            if (i > start && a.from[i] != a.from[i - 1] + 1) start = i;
-            if (i + 1 - start > last - first) first = start, last = i + 1;
-        }
-    }
-};
 
 }  // namespace
 
 template <class T>
-void pad(const T* x, T* y, int64_t planes, const PadAxis (&a)[3]) {
-    const Run run(a[2]);
-    for_rows(y, x, planes, a, [&](T* to, const T* from) {
-        const int64_t* at = a[2].from;
-        for (int64_t i = 0; i < run.first; ++i) to[i] = from[at[i]];
-        if (run.last > run.first)
-            std::copy_n(from + at[run.first], run.last - run.first, to + run.first);
-        for (int64_t i = run.last; i < a[2].out; ++i) to[i] = from[at[i]];
+void pad(const T* x, T* y, int64_t planes, const PadAxis (&axes)[3]) {
+    const PadAxis& a = axes[2];
+    for_rows(y, x, planes, axes, [&](T* to, const T* from) {
+        for (int64_t i = 0; i < a.first; ++i) to[i] = from[a.from(i)];
+        std::copy_n(from + a.start, a.last - a.first, to + a.first);
+        for (int64_t i = a.last; i < a.out; ++i) to[i] = from[a.from(i)];
     });
 }
 
 template <class T>
-void pad_backward(const T* dy, T* dx, int64_t planes, const PadAxis (&a)[3]) {
-    std::fill_n(dx, planes * a[0].in * a[1].in * a[2].in, T(0));
-    for_rows(dy, dx, planes, a, [&](const T* from, T* to) {
-        for (int64_t i = 0; i < a[2].out; ++i) to[a[2].from[i]] += from[i];
+void pad_backward(const T* dy, T* dx, int64_t planes, const PadAxis (&axes)[3]) {
+    const PadAxis& a = axes[2];
+    std::fill_n(dx, planes * axes[0].in * axes[1].in * a.in, T(0));
+    for_rows(dy, dx, planes, axes, [&](const T* from, T* to) {
+        for (int64_t i = 0; i < a.first; ++i) to[a.from(i)] += from[i];
+        for (int64_t i = a.first; i < a.last; ++i) to[a.start + i - a.first] += from[i];
+        for (int64_t i = a.last; i < a.out; ++i) to[a.from(i)] += from[i];
     });
 }
 

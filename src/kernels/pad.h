@@ -4,10 +4,16 @@
 
 namespace weft::kernels {
 
-/// For each output index of a dim the input index it reads.
+/// Which input each output of a dim reads: those in [first, last) neighbours, from `start` on, the others
+/// what `edges` lists.
 struct PadAxis {
-    int64_t in, out;
-    const int64_t* from;
+    int64_t in = 1, out = 1, first = 0, last = 1, start = 0;
+    const int64_t* edges = nullptr;
+
+    int64_t from(int64_t i) const {
+        if (i >= last) return edges[i - (last - first)];
+        return i < first ? edges[i] : start + i - first;
+    }
 };
 
 /// y [planes, out...] from x [planes, in...]; T is any type of the element's size: uint8_t to

@@ -139,25 +139,29 @@ void places_shape(Call& c) {
     c.add(Tensor::layout(x.dtype(), padded_sizes(c, x.shape(), pad)));
 }
 
-/// The kernel's axes, and the memory of their tables.
+/// The kernel's axes, and the memory of what lies outside of the input.
 struct Places {
     kernels::PadAxis axes[3];
-    Dims tables[3];
+    Dims edges[3];
     int64_t planes = 1;
 
     Places(DimSpan in, DimSpan out, DimSpan pad, Mode mode) {
-        int n = static_cast<int>(in.size()), dims = static_cast<int>(pad.size() / 2);
+        const int n = static_cast<int>(in.size()), dims = static_cast<int>(pad.size() / 2);
         for (int d = 0; d < n - dims; ++d) planes *= in[d];
-        for (int d = 0; d < 3; ++d) {
-            int from_end = 2 - d, at = n - 1 - from_end;
-            bool padded = from_end < dims;
-            axes[d].in = padded ? in[at] : 1;
-            axes[d].out = padded ? out[at] : 1;
-            for (int64_t i = 0; i < axes[d].out; ++i)
-                tables[d].push_back(
-                    padded ? place(mode, i, pad[2 * from_end], pad[2 * from_end + 1], axes[d].in)
-                           : 0);
-            axes[d].from = tables[d].data();
+        for (int from_end = 0; from_end < dims; ++from_end) {
+            const int64_t before = pad[2 * from_end], after = pad[2 * from_end + 1];
+            kernels::PadAxis& a = axes[2 - from_end];
+            Dims& outside = edges[2 - from_end];
+            a.in = in[n - 1 - from_end];
+            a.out = out[n - 1 - from_end];
+            a.first = std::clamp<int64_t>(before, 0, a.out);
+            a.last = std::max(a.first, a.out - std::max<int64_t>(0, after));
+            if (a.last > a.first) a.start = place(mode, a.first, before, after, a.in);
+            for (int64_t i = 0; i < a.first; ++i)
+                outside.push_back(place(mode, i, before, after, a.in));
+            for (int64_t i = a.last; i < a.out; ++i)
+                outside.push_back(place(mode, i, before, after, a.in));
+            a.edges = outside.data();
         }
     }
 };
