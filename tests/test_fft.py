@@ -149,7 +149,24 @@ def test_nothing_is_transformed_to_nothing():
 
 
 # All radices, a factor of 13 beside one that is not, primes, and what goes in two steps.
-LENGTHS = [*range(1, 32), 49, 77, 97, 169, 240, 243, 500, 521, 512, 1021, 1024, 3000, 16384, 20000]
+LENGTHS = [
+    *range(1, 32),
+    49,
+    77,
+    97,
+    169,
+    240,
+    243,
+    500,
+    521,
+    512,
+    1021,
+    1024,
+    3000,
+    8209,
+    16384,
+    20000,
+]
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 16, 33])

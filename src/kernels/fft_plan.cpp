@@ -4,16 +4,19 @@
 #include <list>
 #include <mutex>
 
+#include "kernels/fft.h"
+
 namespace weft::kernels {
 namespace {
 
 constexpr size_t most_plans = 32;
 
-/// Radices of a smooth length: fours first, for they are the cheapest.
+/// Radices of a smooth length: eights first, for each pass goes through memory, and fours rather than a two.
 std::vector<int> radices_of(int64_t n) {
     std::vector<int> found;
-    for (int radix : {4, 2, 3, 5, 7, 11, 13})
-        for (; n % radix == 0; n /= radix) found.push_back(radix);
+    for (int radix : {8, 4, 2, 3, 5, 7, 11, 13})
+        for (; n % radix == 0 && !(radix == 8 && n % 16 == 0 && n % 32 != 0); n /= radix)
+            found.push_back(radix);
     return found;
 }
 
@@ -21,6 +24,12 @@ template <class T>
 std::shared_ptr<const FftPlan<T>> make_plan(int64_t n) {
     auto plan = std::make_shared<FftPlan<T>>();
     plan->n = n;
+    if (!is_smooth(n)) {
+        plan->chirp = chirp_of<T>(n);
+        plan->weights = chirp_weights(plan->chirp);
+        plan->inner = fft_plan<T>(longest_in_work(n));
+        return plan;
+    }
     int64_t done = 1, left = n;
     for (int radix : radices_of(n)) {
         typename FftPlan<T>::Pass pass{radix, done, left / radix, {}, {}};
@@ -73,6 +82,28 @@ int64_t next_smooth(int64_t n) {
     }
 }
 
+int64_t longest_in_work(int64_t n) { return is_smooth(n) ? n : next_smooth(2 * n - 1); }
+
+template <class T>
+std::vector<std::complex<T>> chirp_of(int64_t n) {
+    std::vector<std::complex<T>> chirp;
+    int64_t square = 0;  // modulo 2 n
+    for (int64_t j = 0; j < n; ++j) {
+        chirp.push_back(std::complex<T>(unit_root(square, 2 * n)));
+        square = (square + 2 * j + 1) % (2 * n);
+    }
+    return chirp;
+}
+
+template <class T>
+std::vector<std::complex<T>> chirp_weights(const std::vector<std::complex<T>>& chirp) {
+    const auto n = static_cast<int64_t>(chirp.size()), m = longest_in_work(n);
+    std::vector<std::complex<T>> weights(static_cast<size_t>(m));
+    for (int64_t j = 0; j < n; ++j) weights[j] = weights[(m - j) % m] = std::conj(chirp[j]);
+    fft(weights.data(), weights.data(), {1, m, 1}, false, T(1) / static_cast<T>(m));
+    return weights;
+}
+
 template <class T>
 std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n) {
     static std::mutex mutex;
@@ -92,7 +123,12 @@ std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n) {
     return plan;
 }
 
-template std::shared_ptr<const FftPlan<float>> fft_plan(int64_t);
-template std::shared_ptr<const FftPlan<double>> fft_plan(int64_t);
+#define WEFT_FFT_PLAN(T)                                                                           \
+    template std::shared_ptr<const FftPlan<T>> fft_plan(int64_t);                                  \
+    template std::vector<std::complex<T>> chirp_of(int64_t);                                       \
+    template std::vector<std::complex<T>> chirp_weights(const std::vector<std::complex<T>>&);
+WEFT_FFT_PLAN(float)
+WEFT_FFT_PLAN(double)
+#undef WEFT_FFT_PLAN
 
 }  // namespace weft::kernels

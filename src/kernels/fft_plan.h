@@ -24,6 +24,12 @@ struct FftPlan {
     };
     int64_t n = 1;
     std::vector<Pass> passes;
+    // Of a length with a large prime factor, which has no passes:
+    std::vector<std::complex<T>> chirp, weights;
+    std::shared_ptr<const FftPlan> inner;  ///< of the convolution
+
+    /// How many numbers are in work.
+    int64_t longest() const { return inner ? inner->n : n; }
 };
 
 /// What a length has as factors up to most_radix; is_smooth: no others.
@@ -31,7 +37,17 @@ bool is_smooth(int64_t n);
 /// The smallest m >= n that has no prime factors beyond 5.
 int64_t next_smooth(int64_t n);
 
-/// The plan of a smooth length; the latest ones are kept.
+/// n, or the length of the convolution that makes a transform of n numbers that are not smooth:
+/// X[k] = chirp[k] sum_j (x[j] chirp[j]) conj(chirp[k - j]) (Bluestein 1970).
+int64_t longest_in_work(int64_t n);
+/// exp(-πi j² / n) for j < n.
+template <class T>
+std::vector<std::complex<T>> chirp_of(int64_t n);
+/// The transform of its conjugate as the convolution takes it, divided by its length.
+template <class T>
+std::vector<std::complex<T>> chirp_weights(const std::vector<std::complex<T>>& chirp);
+
+/// The plan of a length; the latest ones are kept.
 template <class T>
 std::shared_ptr<const FftPlan<T>> fft_plan(int64_t n);
 
