@@ -50,7 +50,8 @@ SEVERAL += [
     for name in ("fft", "ifft", "irfft", "hfft", "rfft", "ihfft")
     for args in ("M(2, 3, 4)", "M(3, 4), s=(2, 5)", "M(2, 3, 4), dim=(0, 1), norm='ortho'")
 ]
-SEVERAL += ["t.fft.fftn(C(2, 3), dim=())", "t.fft.fftn(C(2, 3, 2))", "t.fft.irfftn(C(2, 3, 2))",
+SEVERAL += ["t.fft.fftn(C(2, 3), dim=())", "t.fft.fftn(M(2, 3), dim=())", "t.fft.ifftn(M(2, 3))",
+            "t.fft.fftn(C(2, 3, 2))", "t.fft.irfftn(C(2, 3, 2))",
             "t.fft.hfftn(C(2, 3))"]  # fmt: skip
 SHORT_TIME = """
 t.stft(M(20), 8, return_complex=True); t.stft(C(20), 8); t.stft(M(2, 20), 7, return_complex=True)
@@ -149,24 +150,8 @@ def test_nothing_is_transformed_to_nothing():
 
 
 # All radices, a factor of 13 beside one that is not, primes, and what goes in two steps.
-LENGTHS = [
-    *range(1, 32),
-    49,
-    77,
-    97,
-    169,
-    240,
-    243,
-    500,
-    521,
-    512,
-    1021,
-    1024,
-    3000,
-    8209,
-    16384,
-    20000,
-]
+LENGTHS = [*range(1, 32), 49, 77, 97, 169, 240, 243, 500, 512, 521, 1021, 1024, 3000]
+LENGTHS += [8209, 16384, 20000]
 
 
 @pytest.mark.parametrize("count", [1, 2, 5, 16, 33])

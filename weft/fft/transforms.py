@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from operator import index
-from typing import Any, NamedTuple
+from typing import Any
 
 import weft
 from weft import _C, Tensor
@@ -71,9 +71,9 @@ def _counted(who: str, n: int) -> int:
 
 
 def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor:
-    """Cut or padded with zeros to `sizes` along `dims`."""
+    """Cut or padded with zeros to `sizes` along `dims`, if there are any."""
     shape = input.shape
-    for d, n in zip(dims, sizes, strict=True):
+    for d, n in zip(dims, sizes):
         if n != shape[d]:
             input = input.narrow(d, 0, n) if n < shape[d] else _padded(input, d, n)
     return input
@@ -82,17 +82,14 @@ def _resized(input: Tensor, dims: Sequence[int], sizes: Sequence[int]) -> Tensor
 Ints = int | Sequence[int] | None
 
 
-class _Plan(NamedTuple):
-    """What is transformed: dims, and their sizes in the longer of the two domains."""
-
-    dims: list[int]
-    sizes: list[int]
+#: What is transformed: dims, and their sizes in the longer of the two domains; none: as they are.
+_Plan = tuple[list[int], Sequence[int]]
 
 
 def _one(who: str, input: Tensor, n: int | None, dim: int, half: bool = False) -> _Plan:
     d = _wrapped(who, input, dim)
     whole = 2 * (input.shape[d] - 1) if half else input.shape[d]
-    return _Plan([d], [_counted(who, whole if n is None else n)])
+    return [d], [_counted(who, whole if n is None else n)]
 
 
 def _many(who: str, input: Tensor, s: Any, dim: Any, half: bool = False) -> _Plan:
@@ -111,30 +108,31 @@ def _many(who: str, input: Tensor, s: Any, dim: Any, half: bool = False) -> _Pla
         )
     if dim is None:
         dim = range(rank - (rank if s is None else len(s)), rank)
-    dims = [_wrapped(who, input, d) for d in dim]
+    dims = [d % rank if -rank <= d < rank else _wrapped(who, input, d) for d in dim]
     if len(set(dims)) != len(dims):
         raise RuntimeError(f"[{who}] expected each dim once, got {dims} (FFT dims must be unique)")
+    if s is None and not half and input.numel():
+        return dims, ()
     shape = input.shape
     whole = [shape[d] for d in dims]
-    if s is None and not half and 0 not in whole:
-        return _Plan(dims, whole)
     sizes = [-1] * len(dims) if s is None else list(s)
     if half and whole:
         whole[-1] = 2 * (whole[-1] - 1)
-    return _Plan(dims, [_counted(who, w if n == -1 else n) for n, w in zip(sizes, whole)])
+    return dims, [_counted(who, w if n == -1 else n) for n, w in zip(sizes, whole)]
 
 
 def _complex_to_complex(
     who: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool, out: Any
 ) -> Tensor:
-    x = _resized(input, *plan)
+    dims, sizes = plan
+    x = _resized(input, dims, sizes)
     mode = _norm(who, norm, forward)
-    if not plan.dims:
+    if not dims:
         result = x.clone()
     elif x.is_complex():
-        result = c2c(x, plan.dims, mode, forward)
+        result = c2c(x, dims, mode, forward)
     else:
-        result = r2c(x, plan.dims, mode, False)
+        result = r2c(x, dims, mode, False)
         result = result if forward else result.conj()
     return result if out is None else write_out(who, out, result)
 
@@ -142,31 +140,32 @@ def _complex_to_complex(
 def _real_to_half(
     who: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool, out: Any
 ) -> Tensor:
-    if not plan.dims:
+    dims, sizes = plan
+    if not dims:
         raise RuntimeError(
             f"[{who}] expected at least one dim, got none ({who.partition('.')[2]} must transform "
             "at least one axis)"
         )
-    x = _resized(input, *plan)
+    x = _resized(input, dims, sizes)
     mode = _norm(who, norm, forward)
     if forward:
-        result = r2c(x, plan.dims, mode, True)
+        result = r2c(x, dims, mode, True)
     else:
-        result = r2c(x, plan.dims[-1:], mode, True).conj()
-        if plan.dims[:-1]:
-            result = c2c(result, plan.dims[:-1], mode, False)
+        result = r2c(x, dims[-1:], mode, True).conj()
+        if dims[:-1]:
+            result = c2c(result, dims[:-1], mode, False)
     return result if out is None else write_out(who, out, result)
 
 
 def _half_to_real(
     who: str, input: Tensor, plan: _Plan, norm: str | None, forward: bool, out: Any
 ) -> Tensor:
-    if not plan.dims:
+    dims, sizes = plan
+    if not dims:
         raise RuntimeError(
             f"[{who}] expected at least one dim, got none ({who.partition('.')[2]} must transform "
             "at least one axis)"
         )
-    dims, sizes = plan
     x = _resized(input, dims, [*sizes[:-1], sizes[-1] // 2 + 1])
     mode = _norm(who, norm, forward)
     if forward:
