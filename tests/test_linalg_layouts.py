@@ -346,6 +346,26 @@ def test_singular_values_of_long_matrices(shape: tuple[int, ...], dtype: str) ->
         weft.linalg.svdvals(weft.where(x == x.max(), float("nan"), x))
 
 
+@pytest.mark.parametrize("dtype", ("float32", "float64"))
+@pytest.mark.parametrize("scale", (0.0, 1e-30, 1.0, 1e30))
+@pytest.mark.parametrize("n", (3, 31, 64))
+def test_eigenvalues_of_small_symmetric_matrices(n: int, scale: float, dtype: str) -> None:
+    """Made tridiagonal by our own loops, but where squares are no numbers of the type."""
+    a = numbers((2, n, n), dtype) * np.dtype(dtype).type(scale)
+    a[1, 2:] = 0
+    for triangle in "LU":
+        whole = np.tril(a) if triangle == "L" else np.swapaxes(np.triu(a), -1, -2)
+        whole = (whole + np.swapaxes(np.tril(whole, -1), -1, -2)).astype("float64")
+        values = np.linalg.eigvalsh(whole)
+        tolerance = 50 * np.finfo(dtype).eps * np.abs(values).max()
+        found, V = (t.double().numpy() for t in weft.linalg.eigh(weft.tensor(a), UPLO=triangle))
+        alone = weft.linalg.eigvalsh(weft.tensor(a), UPLO=triangle).numpy()
+        assert np.abs(found - values).max() <= tolerance
+        assert np.abs(alone - values).max() <= tolerance
+        assert np.abs(V * found[:, None] @ np.swapaxes(V, -1, -2) - whole).max() <= tolerance
+        assert np.abs(np.swapaxes(V, -1, -2) @ V - np.eye(n)).max() < 50 * np.finfo(dtype).eps
+
+
 @pytest.mark.parametrize("size", (2, 30))
 def test_determinants_of_what_is_not_finite(torch: Any, size: int) -> None:
     for value in (float("nan"), float("inf"), -float("inf")):

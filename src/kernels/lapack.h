@@ -28,6 +28,8 @@ namespace weft::kernels::lapack {
     X(Geqrf, "geqrf", "geqrf")                                                                     \
     X(Orgqr, "orgqr", "ungqr")                                                                     \
     X(Syevd, "syevd", "heevd")                                                                     \
+    X(Sterf, "sterf", "sterf")                                                                     \
+    X(Stedc, "stedc", "stedc")                                                                     \
     X(Gesdd, "gesdd", "gesdd")                                                                     \
     X(Geev, "geev", "geev")                                                                        \
     X(Gels, "gels", "gels")                                                                        \

@@ -3,11 +3,13 @@
 #include <atomic>
 #include <complex>
 #include <limits>
+#include <optional>
 
 #include "kernels/factor_batch.h"
 #include "kernels/matmul.h"
 #include "kernels/reflections.h"
 #include "kernels/small_values.h"
+#include "kernels/tridiagonal.h"
 
 namespace weft::kernels {
 namespace {
@@ -81,6 +83,55 @@ private:
     char job_, triangle_;
     std::unique_ptr<T[]> work_;
     std::unique_ptr<Real<T>[]> real_;
+    std::unique_ptr<BlasInt[]> integers_;
+};
+
+/// Of real matrices of one size, up to which `syevd`'s products with vectors cost more than our loops.
+template <class T>
+class SmallSymmetricSolver {
+public:
+    SmallSymmetricSolver(int64_t n, bool vectors)
+        : n_(n), works_(lapack::size(vectors ? 1 + 4 * n + n * n : 1)),
+          integer_count_(lapack::size(vectors ? 3 + 5 * n : 1)), a_(batch::room<T>(n * n)),
+          vectors_(batch::room<T>(vectors ? n * n : 0)), beside_(batch::room<T>(3 * n)),
+          work_(batch::room<T>(works_)), integers_(batch::room<BlasInt>(integer_count_)) {}
+    /// LAPACK's vectors have these signs where it reads the lower triangle.
+    static bool takes(int64_t n, bool vectors, bool upper) {
+        return n > 2 && n <= 64 && !(vectors && upper);
+    }
+    /// False, without results, where squares may leave the type.
+    bool operator()(bool upper, const T* a, T* values, T* vectors, BlasInt* info) {
+        T most = 0;
+        bool finite = true;
+        for (int64_t i = 0; i < n_; ++i)
+            for (int64_t j = 0; j <= i; ++j) {
+                const T x = upper ? a[j * n_ + i] : a[i * n_ + j];
+                a_[i * n_ + j] = a_[j * n_ + i] = x;
+                most = std::max(most, std::fabs(x));
+                finite &= std::fabs(x) <= kMost;
+            }
+        if (!finite || most < 1 / kMost) return false;
+        T *e = beside_.get(), *tau = e + n_, *w = tau + n_;
+        per_isa<small::Tridiagonal<T>>(n_, a_.get(), values, e, tau, w);
+        const auto n = lapack::size(n_);
+        if (!vectors) {
+            lapack::call<T>(Routine::Sterf, n, values, e, info);
+            return true;
+        }
+        lapack::call<T>(Routine::Stedc, 'I', n, values, e, vectors_.get(), n, work_.get(), works_,
+                        integers_.get(), integer_count_, info);
+        batch::transpose(n_, n_, vectors_.get(), vectors);
+        per_isa<small::FromTridiagonal<T>>(n_, static_cast<const T*>(a_.get()),
+                                           static_cast<const T*>(tau), vectors, w);
+        return true;
+    }
+
+private:
+    static constexpr T kMost = sizeof(T) == 4 ? T(1e12) : T(1e140);
+
+    int64_t n_;
+    BlasInt works_, integer_count_;
+    std::unique_ptr<T[]> a_, vectors_, beside_, work_;
     std::unique_ptr<BlasInt[]> integers_;
 };
 
@@ -251,15 +302,32 @@ Unconverged eigh(int64_t count, int64_t n, bool upper, const T* a, Real<T>* valu
     batch::for_each(count, n * n * n * 10, [&](int64_t begin, int64_t end) {
         // Without vectors the memory as it lies will do, which is Āᵀ: no vector has a sign to keep.
         const bool flipped = !vectors;
-        SymmetricSolver<T> solver(n, vectors ? 'V' : 'N', upper != flipped ? 'U' : 'L');
-        auto matrix = batch::room<T>(n * n);
-        for (int64_t b = begin; b < end; ++b) {
+        std::optional<SymmetricSolver<T>> solver;
+        std::unique_ptr<T[]> matrix;
+        auto by_lapack = [&](int64_t b) {
+            if (!solver) {
+                solver.emplace(n, vectors ? 'V' : 'N', upper != flipped ? 'U' : 'L');
+                matrix = batch::room<T>(n * n);
+            }
             const T* from = a + b * n * n;
             if (flipped) std::copy_n(from, n * n, matrix.get());
             else batch::transpose(n, n, from, matrix.get());
-            failure.note(b, solver(matrix.get(), values + b * n));
+            failure.note(b, (*solver)(matrix.get(), values + b * n));
             if (vectors) batch::transpose(n, n, matrix.get(), vectors + b * n * n);
-        }
+        };
+        if constexpr (!lapack::is_complex<T>)
+            if (SmallSymmetricSolver<T>::takes(n, vectors, upper)) {
+                SmallSymmetricSolver<T> small(n, vectors);
+                for (int64_t b = begin; b < end; ++b) {
+                    BlasInt info = 0;
+                    T* to = vectors ? vectors + b * n * n : nullptr;
+                    if (small(upper, a + b * n * n, values + b * n, to, &info))
+                        failure.note(b, info);
+                    else by_lapack(b);
+                }
+                return;
+            }
+        for (int64_t b = begin; b < end; ++b) by_lapack(b);
     });
     return failure.found();
 }
