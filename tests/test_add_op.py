@@ -129,20 +129,30 @@ assert any(b["op"] == "cube" and b["calls"] == 8 for f in report.flushes for b i
 """
 
 
+def read(file: str) -> str:
+    return (ROOT / file).read_text()
+
+
 def build_larger(out: Path) -> None:
     """weft/_C with one more record at the start of the family's registration."""
     commands = {
         Path(c["file"]).relative_to(ROOT).as_posix(): c
         for c in json.loads((BUILD / "compile_commands.json").read_text())
     }
-    entry = commands[FAMILY]
+    family = f'#include "{ROOT / FAMILY}"'
+    # The file itself, or the unit of a folder's files that has it: Note [Units] in CMakeLists.txt.
+    unit = FAMILY if FAMILY in commands else next(f for f in commands if family in read(f))
+    entry = commands[unit]
     words = shlex.split(entry["command"])
     source, made = out / "family.cpp", words.index("-o") + 1
     name = f"void register_{Path(FAMILY).stem}(Table& t) {{\n"
-    head, begin, body = (ROOT / FAMILY).read_text().partition(name)
+    head, begin, body = read(FAMILY).partition(name)
     parts = [f'#line 1 "{ROOT / FAMILY}"\n#include "ops/pointwise_common.h"\n', head, FUNCTOR]
     source.write_text("".join([*parts, begin, RECORD, body]))
-    words[made], words[-1] = str(out / "family.o"), str(source)
+    whole = out / "unit.cpp"
+    text = family if unit == FAMILY else read(unit)
+    whole.write_text(text.replace(family, f'#include "{source}"'))
+    words[made], words[-1] = str(out / "family.o"), str(whole)
     subprocess.run([*words, "-O1"], cwd=entry["directory"], check=True)
     objects = []
     for file, c in commands.items():
@@ -150,7 +160,7 @@ def build_larger(out: Path) -> None:
         place = Path(c["directory"]) / words[words.index("-o") + 1]
         if "weft_c.dir" in str(place):  # the C interface is none of the extension's
             continue
-        objects.append(str(out / "family.o" if file == FAMILY else place))
+        objects.append(str(out / "family.o" if file == unit else place))
     core = str(out / "weft" / EXTENSION)
     link = [words[0], "-shared", "-o", core, *objects, "-ldl", "-lpthread"]
     subprocess.run(link, check=True)

@@ -1,5 +1,5 @@
-/// Reading order: how many threads, then `Pool::run` (the caller's side of a call) and
-/// `Pool::work` (a worker's life), then fork and exit.
+/// Reading order: how many threads, then `WorkerPool::run` (the caller's side of a call) and
+/// `WorkerPool::work` (a worker's life), then fork and exit.
 ///
 /// Note [The state word]
 /// One 32-bit word carries a call: a generation, an open bit and the number of workers inside.
@@ -103,7 +103,7 @@ bool spin_until(const Done& done) {
     return done();
 }
 
-class Pool {
+class WorkerPool {
 public:
     using Body = FunctionRef<void(int64_t, int64_t)>;
 
@@ -204,7 +204,7 @@ private:
         pthread_sigmask(SIG_SETMASK, &all, &before);
         try {
             while (static_cast<int>(workers_->size()) < count)
-                workers_->emplace_back(&Pool::work, this, static_cast<int>(workers_->size()),
+                workers_->emplace_back(&WorkerPool::work, this, static_cast<int>(workers_->size()),
                                        state_.load());
         } catch (const std::system_error&) {
             // No more threads to be had: go on with those there are.
@@ -247,9 +247,9 @@ private:
 std::atomic<int> thread_count{0};  // 0: not yet asked for
 
 /// Never destroyed: a static destructor may still compute, and then runs serially.
-Pool& pool() {
-    static Pool* const instance = [] {
-        auto* made = new Pool;
+WorkerPool& pool() {
+    static WorkerPool* const instance = [] {
+        auto* made = new WorkerPool;
         pthread_atfork(nullptr, nullptr, [] { pool().forget_workers(); });
         std::atexit([] { pool().stop(); });
         return made;

@@ -26,7 +26,7 @@ void for_groups(const Groups& n, const Body& body) {
 }
 
 template <class T>
-struct Forward {
+struct GroupForward {
     const T *x, *gamma, *beta;
     double eps;
     T *y, *mean, *rstd;
@@ -36,8 +36,8 @@ template <class T>
 struct ForwardGroup {
     template <int Bytes>
     struct Body {
-        WEFT_INLINE static void run(const Forward<T>* forward, Groups n, int64_t group) {
-            const Forward<T> f = *forward;
+        WEFT_INLINE static void run(const GroupForward<T>* forward, Groups n, int64_t group) {
+            const GroupForward<T> f = *forward;
             const int64_t first = group % n.groups * n.width();
             const T* __restrict x = f.x + group * n.size();
             T* __restrict y = f.y + group * n.size();
@@ -55,7 +55,7 @@ struct ForwardGroup {
                 for (int64_t i = 0; i < n.inner; ++i) y[i] = (x[i] - mean) * scale + shift;
             }
         }
-        WEFT_INLINE static void stats(const Forward<T>& f, const T* x, int64_t size,
+        WEFT_INLINE static void stats(const GroupForward<T>& f, const T* x, int64_t size,
                                       int64_t group) {
             const auto count = static_cast<double>(size);
             Total<T> total, spread[2];
@@ -77,7 +77,7 @@ struct ForwardGroup {
 };
 
 template <class T>
-struct Backward {
+struct GroupBackward {
     const T *dy, *x, *gamma, *mean, *rstd;
     T *dx, *by_gamma, *by_beta;  ///< the latter [images, channels]
 };
@@ -98,8 +98,8 @@ struct BackwardGroup {
 
     template <int Bytes>
     struct Body {
-        WEFT_INLINE static void run(const Backward<T>* backward, Groups n, int64_t group) {
-            const Backward<T> q = *backward;
+        WEFT_INLINE static void run(const GroupBackward<T>* backward, Groups n, int64_t group) {
+            const GroupBackward<T> q = *backward;
             const int64_t at = group * n.size(), first = group % n.groups * n.width();
             const T mean = q.mean[group], rstd = q.rstd[group];
             const auto gamma = [&](int64_t c) { return q.gamma ? q.gamma[first + c] : T(1); };
@@ -139,7 +139,7 @@ struct BackwardGroup {
 template <class T>
 void group_norm(Groups n, const T* x, const T* gamma, const T* beta, double eps, T* y, T* mean,
                 T* rstd) {
-    const Forward<T> f{x, gamma, beta, eps, y, mean, rstd};
+    const GroupForward<T> f{x, gamma, beta, eps, y, mean, rstd};
     for_groups(n, [&](int64_t i) { vec::per_width<ForwardGroup<T>::template Body>(&f, n, i); });
 }
 
@@ -150,7 +150,7 @@ void group_norm_backward(Groups n, const T* dy, const T* x, const T* gamma, cons
                         (dbeta ? 1 : 0) * n.images * n.channels);
     T* const by_gamma = dgamma ? sums.data() : nullptr;
     T* const by_beta = dbeta ? sums.data() + (dgamma ? n.images * n.channels : 0) : nullptr;
-    const Backward<T> q{dy, x, gamma, mean, rstd, dx, by_gamma, by_beta};
+    const GroupBackward<T> q{dy, x, gamma, mean, rstd, dx, by_gamma, by_beta};
     for_groups(n, [&](int64_t i) { vec::per_width<BackwardGroup<T>::template Body>(&q, n, i); });
     if (dgamma) sum(by_gamma, dgamma, Axis{1, n.images, n.channels});
     if (dbeta) sum(by_beta, dbeta, Axis{1, n.images, n.channels});

@@ -10,8 +10,8 @@
 namespace weft::kernels {
 namespace {
 
-constexpr int64_t kBlock = 4096;
-constexpr int64_t kChunk = 16 * kBlock;  ///< elements per slot of a parallel sum
+constexpr int64_t kLossBlock = 4096;
+constexpr int64_t kChunk = 16 * kLossBlock;  ///< elements per slot of a parallel sum
 constexpr int kOperands = 6;
 
 struct Operands {
@@ -24,10 +24,10 @@ struct Operands {
 template <class T>
 double sum_chunk(MapLoop loop, const void* f, char* const* p, const int64_t* strides, int operands,
                  int64_t begin, int64_t end) {
-    T block[kBlock];
+    T block[kLossBlock];
     double total = 0;
-    for (int64_t at = begin; at < end; at += kBlock) {
-        int64_t n = std::min(kBlock, end - at);
+    for (int64_t at = begin; at < end; at += kLossBlock) {
+        int64_t n = std::min(kLossBlock, end - at);
         Operands here(p, strides, operands, at);
         here.at[0] = reinterpret_cast<char*>(block);
         loop(f, here.at, strides, n);
@@ -93,7 +93,7 @@ WEFT_INLINE void for_targets(Targets t, const T* weight, Axis axis, Each&& each)
         }
 }
 
-int64_t place(Axis axis, int64_t o, int64_t c, int64_t i) {
+int64_t loss_place(Axis axis, int64_t o, int64_t c, int64_t i) {
     return (o * axis.n + c) * axis.inner + i;
 }
 
@@ -103,7 +103,7 @@ template <class T>
 void nll(const T* x, Targets t, const T* weight, T* y, Axis axis) {
     std::fill_n(y, axis.outer * axis.inner, T{0});
     for_targets(t, weight, axis, [&](int64_t k, int64_t o, int64_t i, int64_t c, T w) {
-        y[k] = -w * x[place(axis, o, c, i)];
+        y[k] = -w * x[loss_place(axis, o, c, i)];
     });
 }
 
@@ -112,7 +112,7 @@ void nll_backward(const T* dy, int64_t dy_stride, Targets t, const T* weight, T 
                   Axis axis) {
     std::memset(static_cast<void*>(dx), 0, sizeof(T) * axis.outer * axis.n * axis.inner);
     for_targets(t, weight, axis, [&](int64_t k, int64_t o, int64_t i, int64_t c, T w) {
-        dx[place(axis, o, c, i)] = -w * scale * dy[k * dy_stride];
+        dx[loss_place(axis, o, c, i)] = -w * scale * dy[k * dy_stride];
     });
 }
 
@@ -120,7 +120,7 @@ template <class T>
 void cross_entropy(const T* x, const T* lse, Targets t, const T* weight, T* y, Axis axis) {
     std::fill_n(y, axis.outer * axis.inner, T{0});
     for_targets(t, weight, axis, [&](int64_t k, int64_t o, int64_t i, int64_t c, T w) {
-        y[k] = w * (lse[k] - x[place(axis, o, c, i)]);
+        y[k] = w * (lse[k] - x[loss_place(axis, o, c, i)]);
     });
 }
 
@@ -181,7 +181,7 @@ void cross_entropy_backward(const T* dy, int64_t dy_stride, const T* x, const T*
         else per_isa<ScaledSoftmax<T>>(x, lse, static_cast<const T*>(d), dx, axis, begin, end);
     });
     for_targets(t, weight, axis, [&](int64_t k, int64_t o, int64_t i, int64_t c, T) {
-        dx[place(axis, o, c, i)] -= d[k];
+        dx[loss_place(axis, o, c, i)] -= d[k];
     });
 }
 

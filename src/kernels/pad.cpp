@@ -10,7 +10,7 @@ namespace {
 
 /// Runs `row(output row, input row)` over the rows of each plane.
 template <class Y, class X, class Row>
-void for_rows(Y* y, X* x, int64_t planes, const PadAxis (&a)[3], const Row& row) {
+void for_padded_rows(Y* y, X* x, int64_t planes, const PadAxis (&a)[3], const Row& row) {
     const int64_t in = a[0].in * a[1].in * a[2].in, out = a[0].out * a[1].out * a[2].out;
     const int64_t grain = std::max<int64_t>(1, 32768 / std::max<int64_t>(1, out));
     parallel_for(planes, grain, [&](int64_t begin, int64_t end) {
@@ -27,7 +27,7 @@ void for_rows(Y* y, X* x, int64_t planes, const PadAxis (&a)[3], const Row& row)
 template <class T>
 void pad(const T* x, T* y, int64_t planes, const PadAxis (&axes)[3]) {
     const PadAxis& a = axes[2];
-    for_rows(y, x, planes, axes, [&](T* to, const T* from) {
+    for_padded_rows(y, x, planes, axes, [&](T* to, const T* from) {
         for (int64_t i = 0; i < a.first; ++i) to[i] = from[a.from(i)];
         std::copy_n(from + a.start, a.last - a.first, to + a.first);
         for (int64_t i = a.last; i < a.out; ++i) to[i] = from[a.from(i)];
@@ -38,7 +38,7 @@ template <class T>
 void pad_backward(const T* dy, T* dx, int64_t planes, const PadAxis (&axes)[3]) {
     const PadAxis& a = axes[2];
     std::fill_n(dx, planes * axes[0].in * axes[1].in * a.in, T(0));
-    for_rows(dy, dx, planes, axes, [&](const T* from, T* to) {
+    for_padded_rows(dy, dx, planes, axes, [&](const T* from, T* to) {
         for (int64_t i = 0; i < a.first; ++i) to[a.from(i)] += from[i];
         for (int64_t i = a.first; i < a.last; ++i) to[a.start + i - a.first] += from[i];
         for (int64_t i = a.last; i < a.out; ++i) to[a.from(i)] += from[i];

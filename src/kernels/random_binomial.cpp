@@ -34,7 +34,7 @@ double stirling_rest(double k) {
 /// Transformed rejection with squeeze: Hoermann, "The generation of binomial random variates", 1993,
 /// algorithm BTRS. For counts and probabilities up to 1/2 whose product is 10 or more.
 template <class T>
-T by_rejection(Generator& generator, T count, T prob) {
+T binomial_by_rejection(Generator& generator, T count, T prob) {
     const double n = count, p = prob, deviation = std::sqrt(count * prob * (1 - prob));
     const double b = 1.15 + 2.53 * deviation, a = -0.0873 + 0.0248 * b + 0.01 * p;
     const double centre = static_cast<double>(count * prob) + 0.5, sure = 0.92 - 4.2 / b;
@@ -59,7 +59,7 @@ T by_rejection(Generator& generator, T count, T prob) {
 /// For probabilities up to 1/2.
 template <class T>
 T fewer_than_half(Generator& generator, T count, T prob) {
-    return count * prob >= 10 ? by_rejection(generator, count, prob)
+    return count * prob >= 10 ? binomial_by_rejection(generator, count, prob)
                               : by_waiting(generator, count, prob);
 }
 

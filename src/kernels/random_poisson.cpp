@@ -19,7 +19,7 @@ int64_t by_products(Generator& generator, double rate) {
 
 /// Transformed rejection with squeeze: Hoermann, "The transformed rejection method for generating
 /// Poisson random variables", 1993, algorithm PTRS. For rates of 10 and more.
-int64_t by_rejection(Generator& generator, double rate) {
+int64_t poisson_by_rejection(Generator& generator, double rate) {
     const double log_rate = std::log(rate);
     const double b = 0.931 + 2.53 * std::sqrt(rate), a = -0.059 + 0.02483 * b;
     const double log_inverse_alpha = std::log(1.1239 + 1.1328 / (b - 3.4));
@@ -44,7 +44,7 @@ template <class T>
 void poisson(Generator& generator, T* out, const T* rates, int64_t n) {
     for (int64_t i = 0; i < n; ++i) {
         const auto rate = static_cast<double>(rates[i]);
-        const int64_t k = rate >= 10  ? by_rejection(generator, rate)
+        const int64_t k = rate >= 10  ? poisson_by_rejection(generator, rate)
                           : rate == 0 ? 0
                                       : by_products(generator, rate);
         out[i] = static_cast<T>(k);

@@ -27,7 +27,7 @@ WEFT_INLINE void sum_taps(const ResampleAxis& a, int64_t i, int64_t inner, const
 }
 
 template <class T>
-struct Forward {
+struct ResampleForward {
     WEFT_INLINE static void run(const T* x, T* y, int64_t inner, const ResampleAxis* axis,
                                 const T* weight) {
         const ResampleAxis a = *axis;
@@ -36,7 +36,7 @@ struct Forward {
 };
 
 template <class T>
-struct Backward {
+struct ResampleBackward {
     WEFT_INLINE static void run(const T* dy, T* dx, int64_t inner, const ResampleAxis* axis,
                                 const T* weight) {
         const ResampleAxis a = *axis;
@@ -209,13 +209,13 @@ void resample_bytes(const uint8_t* x, uint8_t* y, int64_t outer, int64_t inner,
 template <class T>
 void resample(const T* x, T* y, int64_t outer, int64_t inner, const ResampleAxis& a) {
     if (by_tap(outer, inner, a)) return run_by_tap(ByTap<T>::forward(a), x, y, a.in, outer);
-    run<Forward, T>(x, y, a.in, a.out, outer, inner, a);
+    run<ResampleForward, T>(x, y, a.in, a.out, outer, inner, a);
 }
 
 template <class T>
 void resample_backward(const T* dy, T* dx, int64_t outer, int64_t inner, const ResampleAxis& a) {
     if (by_tap(outer, inner, a)) return run_by_tap(ByTap<T>::backward(a), dy, dx, a.out, outer);
-    run<Backward, T>(dy, dx, a.out, a.in, outer, inner, a);
+    run<ResampleBackward, T>(dy, dx, a.out, a.in, outer, inner, a);
 }
 
 #define WEFT_RESAMPLE(T)                                                                           \

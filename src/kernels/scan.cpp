@@ -15,7 +15,7 @@ namespace {
 
 /// Calls `work(offset)` for the first element of every [n, inner] block.
 template <class Work>
-void for_blocks(Axis axis, Work&& work) {
+void for_scan_blocks(Axis axis, Work&& work) {
     int64_t size = axis.n * axis.inner;
     if (size == 0) return;
     parallel_for(axis.outer, std::max<int64_t>(1, 8192 / size), [&](int64_t begin, int64_t end) {
@@ -74,7 +74,7 @@ template <class T>
 void linear_scan(const T* a, const T* b, T* y, Axis axis) {
     if constexpr (!is_complex_v<T>)
         if (axis.inner == 1) return scan_rows(a, b, y, axis, false);
-    for_blocks(axis, [&](int64_t at) {
+    for_scan_blocks(axis, [&](int64_t at) {
         std::copy_n(b + at, axis.inner, y + at);
         for (int64_t k = at + axis.inner, end = at + axis.n * axis.inner; k < end; ++k)
             y[k] = a[k] * y[k - axis.inner] + b[k];
@@ -85,7 +85,7 @@ template <class T>
 void linear_scan_back(const T* a, const T* b, T* y, Axis axis) {
     if constexpr (!is_complex_v<T>)
         if (axis.inner == 1) return scan_rows(a, b, y, axis, true);
-    for_blocks(axis, [&](int64_t at) {
+    for_scan_blocks(axis, [&](int64_t at) {
         int64_t last = at + (axis.n - 1) * axis.inner;
         std::copy_n(b + last, axis.inner, y + last);
         for (int64_t k = last - 1; k >= at; --k) {
@@ -110,7 +110,7 @@ void products_of_others(const T* x, T* y, Axis axis) {
                     });
             return;
         }
-    for_blocks(axis, [&](int64_t at) {
+    for_scan_blocks(axis, [&](int64_t at) {
         std::vector<T> after(axis.inner, T(1));
         const int64_t last = at + (axis.n - 1) * axis.inner;
         for (int64_t k = at; k < last; ++k) y[k + axis.inner] = times(y[k], x[k]);
@@ -124,7 +124,7 @@ void products_of_others(const T* x, T* y, Axis axis) {
 
 template <class T>
 void shift(const T* x, T* y, T first, bool back, Axis axis) {
-    for_blocks(axis, [&](int64_t at) {
+    for_scan_blocks(axis, [&](int64_t at) {
         int64_t rest = (axis.n - 1) * axis.inner;
         std::copy_n(x + at + (back ? axis.inner : 0), rest, y + at + (back ? 0 : axis.inner));
         std::fill_n(y + at + (back ? rest : 0), axis.inner, first);
@@ -137,7 +137,7 @@ namespace {
 template <class T, class Wins>
 void running_best(const T* x, T* y, int64_t* index, Axis axis, Wins wins) {
     if (axis.inner == 1)  // the best stays in registers
-        return for_blocks(axis, [&](int64_t at) {
+        return for_scan_blocks(axis, [&](int64_t at) {
             T best = x[at];
             int64_t place = 0;
             for (int64_t i = 0; i < axis.n; ++i) {
@@ -147,7 +147,7 @@ void running_best(const T* x, T* y, int64_t* index, Axis axis, Wins wins) {
                 index[at + i] = place;
             }
         });
-    for_blocks(axis, [&](int64_t at) {
+    for_scan_blocks(axis, [&](int64_t at) {
         std::copy_n(x + at, axis.inner, y + at);
         std::fill_n(index + at, axis.inner, 0);
         for (int64_t i = 1; i < axis.n; ++i) {
@@ -196,7 +196,7 @@ void logcumsumexp(const T* x, T* y, Axis axis) {
                     if (writes) *y = sum;
                     return static_cast<A>(sum);
                 });
-    for_blocks(axis, [&](int64_t at) {
+    for_scan_blocks(axis, [&](int64_t at) {
         std::copy_n(x + at, axis.inner, y + at);
         for (int64_t k = at + axis.inner, end = at + axis.n * axis.inner; k < end; ++k) {
             T a = x[k], b = y[k - axis.inner];

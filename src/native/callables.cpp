@@ -13,7 +13,7 @@ namespace weft::native {
 namespace {
 
 /// By name, then by version; the last is today's.
-using Named = std::map<std::string, std::vector<Ops>, std::less<>>;
+using OpsByName = std::map<std::string, std::vector<Ops>, std::less<>>;
 
 /// Whether files of a version call a record of these (Note [Versions]).
 bool has(const std::vector<const Op*>& records, const Op& op, int version) {
@@ -37,7 +37,7 @@ std::vector<Ops> by_version(const Ops& all) {
     return out;
 }
 
-Named all_ops() {
+OpsByName all_ops() {
     std::map<std::string, Ops> found;
     auto add = [&](const std::string& name, const std::string& shown, const Op& op, bool in_place) {
         Ops& ops = found[name];
@@ -56,13 +56,13 @@ Named all_ops() {
             if (op.called_by_packages()) add("ops." + name, name, op, false);
         }
     }
-    Named out;
+    OpsByName out;
     for (const auto& [name, all] : found) out[name] = by_version(all);
     return out;
 }
 
 const std::vector<Ops>* versions_of(std::string_view name) {
-    static const Named all = all_ops();
+    static const OpsByName all = all_ops();
     const auto found = all.find(name);
     return found == all.end() ? nullptr : &found->second;
 }

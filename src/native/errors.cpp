@@ -111,6 +111,12 @@ Thing make_error(const Type& type, std::vector<Thing> args) {
     return make_thing<Error>(&type, tuple_of(std::move(args)).release());
 }
 
+void no_key(Raw key) {
+    std::vector<Thing> args;
+    args.push_back(Thing::borrow(key));
+    throw Raised{make_error(types::KeyError, std::move(args))};
+}
+
 void raise_text(const Type& type, std::string message) {
     std::vector<Thing> args;
     args.push_back(of_text(std::move(message)));

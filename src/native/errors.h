@@ -73,6 +73,8 @@ template <class... Parts>
 [[noreturn]] void raise_as(const Type& type, const Parts&... parts) {
     raise_text(type, text(parts...));
 }
+/// KeyError(key).
+[[noreturn]] void no_key(Raw key);
 /// Keeps an exception in flight that is none of weft's: the binding's hold what Python raised.
 inline std::exception_ptr (*keep_other)() = std::current_exception;
 /// The exception in flight as one of programs. Call in a catch block.

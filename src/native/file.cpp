@@ -117,7 +117,7 @@ void File::read_header(std::string_view header) {
     Json parsed;
     try {
         parsed = Json::parse(header);
-    } catch (const Error& error) {
+    } catch (const weft::Error& error) {
         refuse("a header in JSON", error.what());
     }
     for (const auto& [name, value] : parsed.map()) {
@@ -156,7 +156,7 @@ void File::add(const std::string& name, const Json& info) {
     try {
         const int64_t item = item_size(entry.dtype);
         bytes = static_cast<uint64_t>(count_elements("safetensors", entry.shape, item) * item);
-    } catch (const Error& error) {
+    } catch (const weft::Error& error) {
         refuse("a shape of " + who, error.what());
     }
     if (entry.end < entry.begin || entry.end - entry.begin != bytes)

@@ -72,12 +72,6 @@ Thing item_of_sequence(Raw holder, Raw key) {
         key, items.size, list ? "list index out of range" : "tuple index out of range")]);
 }
 
-[[noreturn]] void no_key(Raw key) {
-    std::vector<Thing> args;
-    args.push_back(Thing::borrow(key));
-    throw Raised{make_error(types::KeyError, std::move(args))};
-}
-
 void set_slice(Raw holder, const Slice& slice, Raw value) {
     if (!has_items(value)) raise_as(types::TypeError, "can only assign an iterable");
     std::vector<Thing> given = all_of(value);

@@ -108,11 +108,6 @@ template <View::Of What>
 Thing dict_view(Host&, const Given& g) {
     return make_thing<View>(What, g.args[0]);
 }
-[[noreturn]] void no_key(Raw key) {
-    std::vector<Thing> args;
-    args.push_back(Thing::borrow(key));
-    throw Raised{make_error(types::KeyError, std::move(args))};
-}
 Thing dict_pop(Host&, const Given& g) {
     if (dict(g).size)  // CPython asks no hash of an empty one
         if (Thing out = dict(g).take(g.args[1])) return out;
@@ -195,7 +190,6 @@ Thing set_binary(Host& host, const Given& g) {
     }
     return out;
 }
-constexpr int32_t kSub = 1, kAnd = 8, kOr = 9, kXor = 10;
 
 /// The same into the set itself.
 template <int32_t Op>
@@ -362,13 +356,13 @@ constexpr OfKind kMethods[] = {
     {Kind::Set, {"remove", 2, 2, "", set_remove, true}},
     {Kind::Set, {"pop", 1, 1, "", set_pop, true}},
     {Kind::Set, {"update", 1, -1, "", set_update, true}},
-    {Kind::Set, {"union", 1, -1, "", set_binary<kOr>, true}},
-    {Kind::Set, {"intersection", 1, -1, "", set_binary<kAnd>, true}},
-    {Kind::Set, {"difference", 1, -1, "", set_binary<kSub>, true}},
-    {Kind::Set, {"symmetric_difference", 2, 2, "", set_binary<kXor>, true}},
-    {Kind::Set, {"intersection_update", 1, -1, "", set_changed<kAnd>, true}},
-    {Kind::Set, {"difference_update", 1, -1, "", set_changed<kSub>, true}},
-    {Kind::Set, {"symmetric_difference_update", 2, 2, "", set_changed<kXor>, true}},
+    {Kind::Set, {"union", 1, -1, "", set_binary<Or>, true}},
+    {Kind::Set, {"intersection", 1, -1, "", set_binary<And>, true}},
+    {Kind::Set, {"difference", 1, -1, "", set_binary<Sub>, true}},
+    {Kind::Set, {"symmetric_difference", 2, 2, "", set_binary<Xor>, true}},
+    {Kind::Set, {"intersection_update", 1, -1, "", set_changed<And>, true}},
+    {Kind::Set, {"difference_update", 1, -1, "", set_changed<Sub>, true}},
+    {Kind::Set, {"symmetric_difference_update", 2, 2, "", set_changed<Xor>, true}},
     {Kind::Set, {"issubset", 2, 2, "", set_is_subset, true}},
     {Kind::Set, {"issuperset", 2, 2, "", set_is_superset, true}},
     {Kind::Set, {"isdisjoint", 2, 2, "", set_is_disjoint, true}},

@@ -6,8 +6,6 @@
 namespace weft::native {
 namespace {
 
-enum Op : int32_t { Add, Sub, Mul, Div, FloorDiv, Mod, Pow, MatMul, And, Or, Xor, Lshift, Rshift };
-
 [[noreturn]] void beyond() {
     raise_as(types::OverflowError, "[int] expected a result of 64 bits, got one beyond them");
 }

@@ -12,7 +12,6 @@
 namespace weft::native {
 namespace {
 
-enum Op : int32_t { Add, Sub, Mul, Div, FloorDiv, Mod, Pow, MatMul, And, Or, Xor };
 enum Order : int32_t { Lt, Le, Eq, Ne, Gt, Ge, Is, IsNot, In, NotIn };
 
 [[noreturn]] void unsupported(int32_t op, bool in_place, Raw a, Raw b) {

@@ -6,7 +6,23 @@
 
 namespace weft::native {
 
-/// By the number of an operator in program::kBinary, kUnary and kCompare.
+/// The operators of program::kBinary.
+enum Operator : int32_t {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    FloorDiv,
+    Mod,
+    Pow,
+    MatMul,
+    And,
+    Or,
+    Xor,
+    Lshift,
+    Rshift
+};
+/// By the number of an operator there, in program::kUnary and kCompare.
 Thing binary(int32_t op, Raw a, Raw b);
 Thing inplace(int32_t op, Raw a, Raw b);
 Thing unary(int32_t op, Raw a);

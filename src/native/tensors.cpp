@@ -70,25 +70,25 @@ Thing item_of(const Tensor& t) {
 
 namespace {
 
-struct Named {
-    explicit Named(const char* name) : op(table().at(name)) {}
+struct NamedOp {
+    explicit NamedOp(const char* name) : op(table().at(name)) {}
     const Op& op;
 };
 
 const Op& op_of(int32_t op) {
-    static const Named ops[] = {Named("add"),
-                                Named("sub"),
-                                Named("mul"),
-                                Named("div"),
-                                Named("floor_divide"),
-                                Named("remainder"),
-                                Named("pow"),
-                                Named("matmul"),
-                                Named("bitwise_and"),
-                                Named("bitwise_or"),
-                                Named("bitwise_xor"),
-                                Named("bitwise_left_shift"),
-                                Named("bitwise_right_shift")};
+    static const NamedOp ops[] = {NamedOp("add"),
+                                  NamedOp("sub"),
+                                  NamedOp("mul"),
+                                  NamedOp("div"),
+                                  NamedOp("floor_divide"),
+                                  NamedOp("remainder"),
+                                  NamedOp("pow"),
+                                  NamedOp("matmul"),
+                                  NamedOp("bitwise_and"),
+                                  NamedOp("bitwise_or"),
+                                  NamedOp("bitwise_xor"),
+                                  NamedOp("bitwise_left_shift"),
+                                  NamedOp("bitwise_right_shift")};
     return ops[op].op;
 }
 
@@ -108,21 +108,19 @@ Thing call_binary(const Op& op, Raw a, Raw b) {
     return Thing(std::move(c.out(0)));
 }
 
-constexpr int32_t kSub = 1, kDiv = 3, kMatMul = 7;
-
 }  // namespace
 
 Thing tensor_binary(int32_t op, Raw a, Raw b) {
-    if (op == kMatMul && !(a.is_tensor() && b.is_tensor())) return {};
-    if (!a.is_tensor() && (op == kSub || op == kDiv)) {
-        static const Named rsub("rsub"), rdiv("rdiv");
-        return call_binary(op == kSub ? rsub.op : rdiv.op, b, a);
+    if (op == MatMul && !(a.is_tensor() && b.is_tensor())) return {};
+    if (!a.is_tensor() && (op == Sub || op == Div)) {
+        static const NamedOp rsub("rsub"), rdiv("rdiv");
+        return call_binary(op == Sub ? rsub.op : rdiv.op, b, a);
     }
     return call_binary(op_of(op), a, b);
 }
 
 Thing tensor_inplace(int32_t op, Raw a, Raw b) {
-    if (op == kMatMul) return {};
+    if (op == MatMul) return {};
     Tensor in[2] = {operand(a)};
     if (b.is_tensor()) in[1] = operand(b);
     else if (is_number(b)) in[1] = number_tensor(b, &in[0]);
@@ -136,7 +134,7 @@ Thing tensor_inplace(int32_t op, Raw a, Raw b) {
 }
 
 Thing tensor_unary(int32_t op, Raw a) {
-    static const Named neg("neg"), invert("bitwise_not");
+    static const NamedOp neg("neg"), invert("bitwise_not");
     if (op == 1) return Thing::borrow(a);
     const Tensor t = operand(a);
     if (op != 0) ops::expect_bits(t);
@@ -144,8 +142,8 @@ Thing tensor_unary(int32_t op, Raw a) {
 }
 
 Thing tensor_compare(int32_t op, Raw a, Raw b) {
-    static const Named ops[] = {Named("lt"), Named("le"), Named("eq"),
-                                Named("ne"), Named("gt"), Named("ge")};
+    static const NamedOp ops[] = {NamedOp("lt"), NamedOp("le"), NamedOp("eq"),
+                                  NamedOp("ne"), NamedOp("gt"), NamedOp("ge")};
     return call_binary(ops[op].op, a, b);
 }
 
@@ -155,7 +153,7 @@ bool tensor_contains(Raw tensor, Raw item) {
     WEFT_EXPECT(item.is_tensor() || is_number(item), Runtime, "contains",
                 "a Tensor or a number (Tensor.__contains__ only supports Tensor or scalar)",
                 type_name(item));
-    static const Named any("any");
+    static const NamedOp any("any");
     const Thing same = tensor_compare(2, tensor, item);
     return truth(Thing(ops::call1(any.op, {same.get().tensor()})).get());
 }

@@ -469,7 +469,7 @@ private:
 
 Thing text_format(Host& host, const Given& g) { return of_text(Format(host, g).filled(self(g))); }
 
-constexpr Builtin kMethods[] = {
+constexpr Builtin kTextMethods[] = {
     {"join", 2, 2, "", text_join, true},
     {"split", 1, 3, " sep maxsplit ", text_split<false>, true},
     {"rsplit", 1, 3, " sep maxsplit ", text_split<true>, true},
@@ -515,11 +515,11 @@ constexpr Builtin kMethods[] = {
 
 }  // namespace
 
-const Builtin* text_method_named(std::string_view name) { return named(kMethods, name); }
+const Builtin* text_method_named(std::string_view name) { return named(kTextMethods, name); }
 
 std::vector<std::string_view> text_method_names() {
     std::vector<std::string_view> out;
-    for (const Builtin& m : kMethods) out.push_back(m.name);
+    for (const Builtin& m : kTextMethods) out.push_back(m.name);
     return out;
 }
 

@@ -18,8 +18,7 @@ namespace math = kernels::math;
 const Function sigmoid_backward{"sigmoid_backward"}, tanh_backward{"tanh_backward"},
     silu_backward{"silu_backward"}, mish_backward{"mish_backward"}, gelu_backward{"gelu_backward"},
     softplus_backward{"softplus_backward"}, logsigmoid_backward{"log_sigmoid_backward"},
-    elu_backward{"elu_backward"}, softplus{"softplus"}, ops_abs{"abs"}, sgn{"sgn"},
-    real_part{"real"};
+    elu_backward{"elu_backward"}, ops_abs{"abs"}, real_part{"real"};
 
 struct Sigmoid {
     static constexpr int one_loop = 32;
@@ -90,7 +89,7 @@ struct ComplexSiluBackward {
 
 /// Functor F for real numbers, G for complex ones.
 template <class F, class G, Result R, int N>
-void or_complex(Call& c) {
+void or_complex_activation(Call& c) {
     if (is_complex(compute_dtype<R>(c))) return map_kernel<G, ComplexTypes, Result::Same, N>(c);
     map_kernel<F, FloatingTypes, R, N>(c);
 }
@@ -295,7 +294,7 @@ void register_sigmoids(Table& t) {
         .doc("1 / (1 + e^-self).\n>>> weft.sigmoid(weft.tensor([0., 2.]))\n"
              "tensor([0.5000, 0.8808])")
         .inplace()
-        .kernel(or_complex<Sigmoid, ComplexSigmoid, Result::Float, 1>)
+        .kernel(or_complex_activation<Sigmoid, ComplexSigmoid, Result::Float, 1>)
         .grad(0, save_out(0),
               [](const Grad& g) {
                   Tensor y = g.out(0);
@@ -313,7 +312,7 @@ void register_sigmoids(Table& t) {
     pointwise_op<Tanh, FloatingTypes, Result::Float, 1>(t, "tanh(Tensor self) -> Tensor")
         .doc("Hyperbolic tangent.\n>>> weft.tanh(weft.tensor([0., 1.]))\ntensor([0.0000, 0.7616])")
         .inplace()
-        .kernel(or_complex<Tanh, ComplexTanh, Result::Float, 1>)
+        .kernel(or_complex_activation<Tanh, ComplexTanh, Result::Float, 1>)
         .grad(0, save_out(0),
               [](const Grad& g) {
                   Tensor y = g.out(0);
@@ -350,7 +349,7 @@ void register_sigmoids(Table& t) {
              "tensor([ 0.5000, -0.7500])")
         .function_only()
         .node_name("DivBackward0")
-        .kernel(or_complex<Softsign, ComplexSoftsign, Result::Float, 1>)
+        .kernel(or_complex_activation<Softsign, ComplexSoftsign, Result::Float, 1>)
         .grad(0, save_in(0), softsign_gradient)
         .onnx("Softsign(self)")
         .samples(unary_samples());
@@ -369,7 +368,7 @@ void register_gated(Table& t) {
     floating_op<Silu, 1>(t, "silu(Tensor self) -> Tensor")
         .doc("self * sigmoid(self) (arXiv:1702.03118).\n>>> weft.silu(weft.tensor([0., 1.]))\n"
              "tensor([0.0000, 0.7311])")
-        .kernel(or_complex<Silu, ComplexSilu, Result::Same, 1>)
+        .kernel(or_complex_activation<Silu, ComplexSilu, Result::Same, 1>)
         .function_only()
         .inplace()
         .grad(0, save_in(0), [](const Grad& g) { return silu_backward(g.grad(), g.in(0)); })
@@ -379,7 +378,7 @@ void register_gated(Table& t) {
         .doc("grad * conj(s (1 + self (1 - s))), s = sigmoid(self).")
         .internal()
         .node_name("MulBackward0")
-        .kernel(or_complex<SiluBackward, ComplexSiluBackward, Result::Same, 2>)
+        .kernel(or_complex_activation<SiluBackward, ComplexSiluBackward, Result::Same, 2>)
         .grad(0, save_in(1), [](const Grad& g) { return silu_backward(g.grad(), conj(g.in(1))); })
         .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
             Tensor x = conj(g.in(1)), s = ops::sigmoid(x);

@@ -23,11 +23,9 @@ using kernels::AttentionSizes;
 using kernels::Heads;
 using kernels::ScoreMask;
 
-const Function fused{"_scaled_dot_product_attention"},
-    fused_backward{"_scaled_dot_product_attention_backward"}, unsafe_view{"_unsafe_view"},
-    softmax{"softmax"}, softmax_backward{"_softmax_backward_data"}, dropout{"dropout"},
-    tril{"tril"}, ones{"ones"}, squeeze_dim{"squeeze.dim"}, all_dim{"all.dim"},
-    repeat_interleave{"repeat_interleave"};
+const Function fused_attention{"_scaled_dot_product_attention"},
+    fused_attention_backward{"_scaled_dot_product_attention_backward"}, dropout{"dropout"},
+    ones{"ones"}, all_dim{"all.dim"}, repeat_interleave{"repeat_interleave"};
 
 int64_t width(const Tensor& t) { return t.size(t.ndim() - 1); }
 int64_t length(const Tensor& t) { return t.size(t.ndim() - 2); }
@@ -57,7 +55,8 @@ Tensor scores_of(const Tensor& q, const Tensor& k, const Tensor& mask, bool caus
 
 // ---- the fused way
 
-AttentionSizes sizes_of(const Tensor& q, const Tensor& v, const Value& causal, const Value& scale) {
+AttentionSizes attention_sizes(const Tensor& q, const Tensor& v, const Value& causal,
+                               const Value& scale) {
     return {q.size(0), q.size(1), q.size(2),         v.size(2),
             q.size(3), v.size(3), scale.as_double(), causal.as_bool()};
 }
@@ -86,16 +85,16 @@ Tensor interleaved(DType dtype, int64_t batch, int64_t heads, int64_t length, in
     return Tensor::layout(dtype, shape, strides);
 }
 
-void forward_shape(Call& c) {
+void attention_shape(Call& c) {
     const Tensor &q = c.in[0], &v = c.in[2];
     c.add(interleaved(q.dtype(), q.size(0), q.size(1), q.size(2), v.size(3)));
     Dims rows{q.size(0), q.size(1), q.size(2)};
     c.add(Tensor::layout(q.dtype(), rows));
 }
 
-void forward_kernel(Call& c) {
+void attention_kernel(Call& c) {
     Tensor q = with_dense_rows(c.in[0]), k = with_dense_rows(c.in[1]), v = with_dense_rows(c.in[2]);
-    AttentionSizes n = sizes_of(q, v, c.attr(0), c.attr(1));
+    AttentionSizes n = attention_sizes(q, v, c.attr(0), c.attr(1));
     Unlocked unlocked(8 * n.batch * n.heads * n.queries * n.keys);
     dispatch<FloatingTypes>(q.dtype(), c.name(), [&]<class T>() {
         kernels::attention<T>(n, heads<const T>(q), heads<const T>(k), heads<const T>(v),
@@ -103,18 +102,18 @@ void forward_kernel(Call& c) {
     });
 }
 
-void backward_shape(Call& c) {
+void attention_backward_shape(Call& c) {
     for (int i = 1; i <= 3; ++i) {
         const Tensor& t = c.in[i];
         c.add(interleaved(t.dtype(), t.size(0), t.size(1), t.size(2), t.size(3)));
     }
 }
 
-void backward_kernel(Call& c) {
+void attention_backward_kernel(Call& c) {
     Tensor g = with_dense_rows(c.in[0]), q = with_dense_rows(c.in[1]), k = with_dense_rows(c.in[2]),
            v = with_dense_rows(c.in[3]), out = with_dense_rows(c.in[5]),
            lse = as_contiguous(c.in[6]);
-    AttentionSizes n = sizes_of(q, v, c.attr(0), c.attr(1));
+    AttentionSizes n = attention_sizes(q, v, c.attr(0), c.attr(1));
     Unlocked unlocked(16 * n.batch * n.heads * n.queries * n.keys);
     dispatch<FloatingTypes>(q.dtype(), c.name(), [&]<class T>() {
         kernels::attention_backward<T>(n, heads<const T>(q), heads<const T>(k), heads<const T>(v),
@@ -125,20 +124,21 @@ void backward_kernel(Call& c) {
 }
 
 /// The gradients of query, key and value.
-std::vector<Tensor> gradients(const Tensor& grad, const Tensor& q, const Tensor& k, const Tensor& v,
-                              const Tensor& mask, const Tensor& out, const Tensor& lse,
-                              const Value& causal, const Value& scale) {
+std::vector<Tensor> attention_gradients(const Tensor& grad, const Tensor& q, const Tensor& k,
+                                        const Tensor& v, const Tensor& mask, const Tensor& out,
+                                        const Tensor& lse, const Value& causal,
+                                        const Value& scale) {
     if (!(mode & kGradMode))
-        return fused_backward.all({grad, q, k, v, mask, out, lse}, {causal, scale});
+        return fused_attention_backward.all({grad, q, k, v, mask, out, lse}, {causal, scale});
     Tensor p = weights_of(scores_of(q, k, mask, causal.as_bool(), scale.as_double()));
     Tensor ds = softmax_backward(matmul(grad, transpose(v, -2, -1)), p, -1) * scale.as_double();
     return {matmul(ds, k), matmul(transpose(ds, -2, -1), q), matmul(transpose(p, -2, -1), grad)};
 }
 
-void gradient(Grad& g) {
+void attention_gradient(Grad& g) {
     if (!g.grad().defined()) return;
-    std::vector<Tensor> parts = gradients(g.grad(), g.in(0), g.in(1), g.in(2), g.in(3), g.out(0),
-                                          g.out(1), g.attr(0), g.attr(1));
+    std::vector<Tensor> parts = attention_gradients(g.grad(), g.in(0), g.in(1), g.in(2), g.in(3),
+                                                    g.out(0), g.out(1), g.attr(0), g.attr(1));
     for (int i = 0; i < 3; ++i)
         if (g.needs(i)) g.set(i, parts[i]);
 }
@@ -162,7 +162,7 @@ void sequence_kernel(Call& c) {
     Tensor in[3];
     for (int i = 0; i < 3; ++i) in[i] = with_heads_first(as_contiguous(c.in[i]));
     Tensor out = with_heads_first(c.out(0));
-    AttentionSizes n = sizes_of(in[0], in[2], c.attr(0), c.attr(1));
+    AttentionSizes n = attention_sizes(in[0], in[2], c.attr(0), c.attr(1));
     Unlocked unlocked(8 * n.heads * n.queries * n.keys);
     dispatch<FloatingTypes>(out.dtype(), c.name(), [&]<class T>() {
         kernels::attention<T>(n, heads<const T>(in[0]), heads<const T>(in[1]),
@@ -174,8 +174,8 @@ void sequence_gradient(Grad& g) {
     if (!g.grad().defined()) return;
     auto four = [](const Tensor& t) { return unsqueeze(transpose(t, 0, 1), 0); };
     std::vector<Tensor> parts =
-        gradients(four(g.grad()), four(g.in(0)), four(g.in(1)), four(g.in(2)), Tensor(),
-                  four(g.out(0)), g.out(1), g.attr(0), g.attr(1));
+        attention_gradients(four(g.grad()), four(g.in(0)), four(g.in(1)), four(g.in(2)), Tensor(),
+                            four(g.out(0)), g.out(1), g.attr(0), g.attr(1));
     for (int i = 0; i < 3; ++i)
         if (g.needs(i)) g.set(i, transpose(select(parts[i], 0, 0), 0, 1));
 }
@@ -193,9 +193,13 @@ int64_t attention_flops(const Tensor& q, const Tensor& k, const Tensor& v, int s
     const int64_t pairs = two_each({q.size(0), q.size(1), q.size(2), k.size(2)});
     return pairs * (scores * q.size(3) + values * v.size(3));
 }
-int64_t forward_flops(const Call& c) { return attention_flops(c.in[0], c.in[1], c.in[2], 1, 1); }
+int64_t attention_forward_flops(const Call& c) {
+    return attention_flops(c.in[0], c.in[1], c.in[2], 1, 1);
+}
 /// The scores are made again.
-int64_t backward_flops(const Call& c) { return attention_flops(c.in[1], c.in[2], c.in[3], 3, 2); }
+int64_t attention_backward_flops(const Call& c) {
+    return attention_flops(c.in[1], c.in[2], c.in[3], 3, 2);
+}
 
 /// Heads of all batches are alike, so calls merge although they have unlike numbers of them.
 bool attention_rows(const BatchCall& c, BatchForm& form) {
@@ -279,7 +283,8 @@ Tensor run_fused(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor
         scores.back() = length(k);
         m = four_dims(expand(m, scores));
     }
-    Tensor out = fused.all({four_dims(q), four_dims(k), four_dims(v), m}, {causal, scale})[0];
+    Tensor out =
+        fused_attention.all({four_dims(q), four_dims(k), four_dims(v), m}, {causal, scale})[0];
     if (out.ndim() == q.ndim()) return out;
     // What backward reads is not what the caller may write: of calls without heads, as in PyTorch.
     // (What waits is read from a copy.) It is no view of it either, which detach_() would refuse.
@@ -355,15 +360,15 @@ void register_attention(Table& t) {
          "_scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask, "
          "bool is_causal, float scale) -> (Tensor, Tensor)")
         .doc("The fused form, for four dims and an additive mask; also the log-sum of each row.")
-        .shape(forward_shape)
-        .kernel(forward_kernel)
-        .flops(forward_flops)
+        .shape(attention_shape)
+        .kernel(attention_kernel)
+        .flops(attention_forward_flops)
         .internal()
         .batch(attention_rows)
         .constant_output(1)
         .node_name("ScaledDotProductFlashAttentionForCpuBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_out(0) | save_out(1),
-                    gradient)
+                    attention_gradient)
         .samples({"f(T(2, 3, 5, 4), T(2, 3, 6, 4), T(2, 3, 6, 3), None, False, 0.5)",
                   "f(T(1, 2, 5, 4), T(1, 2, 5, 4), T(1, 2, 5, 4), None, True, 0.5)"});
     t.add("_attention_of_sequence(Tensor query, Tensor key, Tensor value, bool is_causal, float "
@@ -385,9 +390,9 @@ void register_attention(Table& t) {
           "Tensor value, Tensor? attn_mask, Tensor output, Tensor logsumexp, bool is_causal, float "
           "scale) -> (Tensor, Tensor, Tensor)")
         .doc("The gradients of query, key and value.")
-        .shape(backward_shape)
-        .kernel(backward_kernel)
-        .flops(backward_flops)
+        .shape(attention_backward_shape)
+        .kernel(attention_backward_kernel)
+        .flops(attention_backward_flops)
         .internal();
 }
 

@@ -58,6 +58,10 @@ Axis axis_along(DimSpan shape, int dim) {
     return axis;
 }
 
+Axis axis_of(const Call& c, const Tensor& x, int dim_slot) {
+    return axis_along(x.shape(), wrap_dim(c.name(), c.attr(dim_slot).as_int(), x.ndim()));
+}
+
 namespace {
 
 bool has(DimMask mask, int d) { return mask >> d & 1; }

@@ -28,6 +28,8 @@ void require_elements(std::string_view who, DimSpan shape, DimMask mask);
 
 /// Contiguous memory of `shape` along one dim. A 0-d shape is one element.
 kernels::Axis axis_along(DimSpan shape, int dim);
+/// `x` along the dim that an attribute of `c` names.
+kernels::Axis axis_of(const Call& c, const Tensor& x, int dim_slot = 0);
 
 /// Reduces contiguous memory `from`, seen as `axis`, into contiguous memory `to`.
 using ReduceStep = void (*)(const Tensor& from, const Tensor& to, kernels::Axis axis);

@@ -14,10 +14,9 @@ namespace {
 
 using namespace ops;
 
-const Function mean_dim{"mean.dim"}, rsqrt_op{"rsqrt"}, batch_op{"_batch_norm"},
-    batch_now{"_batch_norm_now"}, instance_now{"_instance_norm_now"},
-    batch_backward{"_batch_norm_backward"}, group_op{"_group_norm"},
-    group_backward{"_group_norm_backward"}, layer_op{"native_layer_norm"},
+const Function rsqrt_op{"rsqrt"}, batch_op{"_batch_norm"}, batch_now{"_batch_norm_now"},
+    instance_now{"_instance_norm_now"}, batch_backward{"_batch_norm_backward"},
+    group_op{"_group_norm"}, group_backward{"_group_norm_backward"}, layer_op{"native_layer_norm"},
     layer_backward{"native_layer_norm_backward"};
 
 kernels::Channels channels_of(DimSpan shape) {
@@ -46,7 +45,7 @@ DType check_channels(const Call& c, const Tensor& x, int first, int last) {
 
 // ---- the op and its backward ------------------------------------------------------------------
 
-void forward_shape(Call& c) {
+void batch_norm_shape(Call& c) {
     const Tensor& x = c.in[0];
     WEFT_EXPECT(x.ndim() >= 2 || !c.attr(0).as_bool() || c.in[3].defined(), Index, c.name(),
                 "an input of at least 2 dimensions", to_string(x.shape()));
@@ -57,7 +56,7 @@ void forward_shape(Call& c) {
     for (int k = 0; k < 3; ++k) c.add(Tensor::layout(dtype, Dims{x.size(1)}));
 }
 
-void forward_kernel(Call& c) {
+void batch_norm_kernel(Call& c) {
     Tensor x = as_contiguous(c.in[0]), gamma = dense(c.in[1]), beta = dense(c.in[2]);
     Tensor running_mean = dense(c.in[3]), running_var = dense(c.in[4]);
     auto n = channels_of(x.shape());
@@ -76,10 +75,7 @@ void forward_kernel(Call& c) {
     });
 }
 
-/// Which gradients the backward makes: bits of its attribute `wanted`.
-enum Wanted { kInput = 1, kWeight = 2, kBias = 4 };
-
-void forward_gradient(Grad& g) {
+void batch_norm_gradient(Grad& g) {
     int wanted = (g.needs(0) ? kInput : 0) | (g.needs(1) ? kWeight : 0) | (g.needs(2) ? kBias : 0);
     Tensor in[] = {g.grad(), g.in(0), g.in(1), g.out(1), g.out(2)};
     Value attrs[] = {g.attr(0), g.attr(1), wanted};
@@ -95,7 +91,7 @@ bool given_rows(const BatchCall& c, BatchForm& form) {
     return !c.attr(0).as_bool() && batch_first(c, form);
 }
 
-void backward_shape(Call& c) {
+void batch_norm_backward_shape(Call& c) {
     const Tensor& x = c.in[1];
     int64_t wanted = c.attr(2).as_int();
     const Dims none{0}, channel{x.size(1)};
@@ -105,7 +101,7 @@ void backward_shape(Call& c) {
                              wanted >> i & 1 ? shapes[i] : DimSpan(none)));
 }
 
-void backward_kernel(Call& c) {
+void batch_norm_backward_kernel(Call& c) {
     const Tensor& x_in = c.in[1];
     Tensor dy = as_contiguous(c.in[0], x_in.dtype()), x = as_contiguous(x_in),
            gamma = dense(c.in[2]), mean = dense(c.in[3]), rstd = dense(c.in[4]);
@@ -134,13 +130,14 @@ Tensor by_channel(const Tensor& v, int ndim) {
 
 /// As in Note [Second derivative of layer_norm], with means over all dims but the channels' and the
 /// weight a number per channel. With running statistics mean and r are constants, so A c = r c.
-struct Second {
+struct BatchNormSecond {
     Tensor u, r;
     Dims dims;
     int ndim;
     bool own;
 
-    Second(const Tensor& x, const Tensor& mean_given, const Tensor& rstd, bool own, double eps)
+    BatchNormSecond(const Tensor& x, const Tensor& mean_given, const Tensor& rstd, bool own,
+                    double eps)
         : dims(other_dims(x.ndim())), ndim(x.ndim()), own(own) {
         Tensor centred = x - (own ? mean(x) : by_channel(mean_given, ndim));
         r = own ? pow(mean(centred * centred) + eps, number(-0.5, x.dtype()))
@@ -153,12 +150,10 @@ struct Second {
     }
 };
 
-Tensor plus(const Tensor& a, const Tensor& b) { return a.defined() ? a + b : b; }
-
-void backward_gradient(Grad& g) {
+void batch_norm_second_gradient(Grad& g) {
     Tensor dy = g.in(0), w = g.in(2), hx = g.grad(0), hw = g.grad(1), hb = g.grad(2);
     bool own = g.attr(0).as_bool();
-    Second s(g.in(1), g.in(3), g.in(4), own, g.attr(1).as_double());
+    BatchNormSecond s(g.in(1), g.in(3), g.in(4), own, g.attr(1).as_double());
     Tensor to_dy, to_x, to_w;
     auto weighted = [&](const Tensor& t) { return w.defined() ? t * by_channel(w, s.ndim) : t; };
     if (hx.defined()) {
@@ -394,7 +389,7 @@ void register_groups(Table& t) {
           "rstd, int num_groups, float eps, int wanted) -> (Tensor, Tensor, Tensor)")
         .doc("The gradients of group_norm's input, weight and bias; `wanted` has a bit for each,\n"
              "those not wanted come out empty.")
-        .shape(backward_shape)
+        .shape(batch_norm_backward_shape)
         .kernel(group_backward_kernel)
         .internal();
     t.add("rms_norm(Tensor input, int[] normalized_shape, Tensor? weight=None, float? eps=None) -> "
@@ -435,15 +430,15 @@ void register_batch_norm(Table& t) {
     t.add("_batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
           "running_var, bool training, float eps) -> (Tensor, Tensor, Tensor, Tensor)")
         .doc("batch_norm with the mean, 1 / sqrt(var + eps) and biased var that it used.")
-        .shape(forward_shape)
-        .kernel(forward_kernel)
+        .shape(batch_norm_shape)
+        .kernel(batch_norm_kernel)
         .internal()
         .batch(given_rows, save_in(1) | save_in(2) | save_in(3) | save_in(4))
         .node_name("NativeBatchNormBackward0")
         .constant_output(1)
         .constant_output(2)
         .constant_output(3)
-        .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), forward_gradient,
+        .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), batch_norm_gradient,
                     save_in(0) | save_in(1) | save_in(2));
     t.add("_batch_norm_now(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
           "Tensor? "
@@ -463,12 +458,12 @@ void register_batch_norm(Table& t) {
         .doc("The gradients of batch_norm's input, weight and bias; `wanted` has a bit for each,\n"
              "those not wanted come out empty. In training mean and rstd are taken as functions\n"
              "of the input.")
-        .shape(backward_shape)
-        .kernel(backward_kernel)
+        .shape(batch_norm_backward_shape)
+        .kernel(batch_norm_backward_kernel)
         .internal()
         .node_name("NativeBatchNormBackwardBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_in(4),
-                    backward_gradient);
+                    batch_norm_second_gradient);
     t.add("instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? "
           "running_var, bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> "
           "Tensor")

@@ -16,7 +16,7 @@ namespace {
 using namespace ops;
 namespace math = kernels::math;
 
-const Function div_backward{"div_backward"}, div_mode{"div.Mode"}, reciprocal{"reciprocal"};
+const Function div_mode{"div.Mode"};
 
 using kernels::Add;
 using kernels::Mul;

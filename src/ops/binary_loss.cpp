@@ -10,9 +10,8 @@ using namespace ops;
 namespace math = kernels::math;
 
 const Function bce{"binary_cross_entropy"}, logits_bce{"binary_cross_entropy_with_logits"},
-    mean_dim{"mean.dim"}, bce_backward{"binary_cross_entropy_backward"},
-    logits_backward{"_binary_cross_entropy_with_logits_backward"}, sigmoid_of{"sigmoid"},
-    softplus{"softplus"}, log1p{"log1p"};
+    bce_backward{"binary_cross_entropy_backward"},
+    logits_backward{"_binary_cross_entropy_with_logits_backward"}, sigmoid_of{"sigmoid"};
 
 /// PyTorch's words for a target of another size.
 std::string differing_sizes(const Call& c) {
@@ -30,7 +29,7 @@ void check_sizes(const Call& c) {
 }
 
 /// A weight must broadcast to the input without enlarging it.
-void check_fits(const Call& c, const Tensor& weight, const char* which) {
+void check_weight_fits(const Call& c, const Tensor& weight, const char* which) {
     if (!weight.defined()) return;
     DimSpan shape = c.in[0].shape();
     WEFT_EXPECT(equal(broadcast(c.name(), shape, weight.shape()), shape), Runtime, c.name(),
@@ -133,7 +132,7 @@ void bce_shape(Call& c) {
     WEFT_EXPECT(c.in[1].dtype() == x.dtype(), Runtime, c.name(),
                 text("a target of dtype ", name(x.dtype())), name(c.in[1].dtype()),
                 "convert the target with .to(input.dtype)");
-    check_fits(c, c.in[2], "weight");
+    check_weight_fits(c, c.in[2], "weight");
     add_loss(c, x.dtype(), x.shape());
 }
 
@@ -272,8 +271,8 @@ void logits_shape(Call& c) {
             fail_dtype(c.name(), FloatingTypes::text, c.in[i].dtype());
     WEFT_EXPECT(is_floating(c.in[1].dtype()), Runtime, c.name(), "a target of a floating dtype",
                 text(name(c.in[1].dtype()), " (result type Float can't be cast to it)"));
-    check_fits(c, c.in[2], "weight");
-    check_fits(c, c.in[3], "pos_weight");
+    check_weight_fits(c, c.in[2], "weight");
+    check_weight_fits(c, c.in[3], "pos_weight");
     add_loss(c, c.in[1].dtype(), c.in[0].shape());  // PyTorch writes into 1 - target
 }
 

@@ -7,8 +7,7 @@ namespace weft {
 namespace ops {
 namespace {
 
-const Function solve_triangular{"linalg_solve_triangular"}, cholesky_solve{"_cholesky_solve"},
-    tril{"tril"}, diagonal{"diagonal"}, diag_embed{"diag_embed"};
+const Function cholesky_solve{"_cholesky_solve"};
 
 void cholesky_shape(Call& c) {
     expect_matrix("linalg.cholesky", c.in[0], true);
@@ -47,7 +46,7 @@ Tensor cholesky_gradient(const Grad& g) {
     return (left + mH(left)) * 0.5;
 }
 
-void solve_shape(Call& c) {
+void cholesky_solve_shape(Call& c) {
     const Tensor &B = c.in[0], &L = c.in[1];
     constexpr std::string_view who = "cholesky_solve";
     expect_matrix(who, B);
@@ -61,7 +60,7 @@ void solve_shape(Call& c) {
     c.add(Tensor::layout(B.dtype(), shape));
 }
 
-void solve_kernel(Call& c) {
+void cholesky_solve_kernel(Call& c) {
     const Tensor L = as_contiguous(c.in[1]);
     const Tensor& X = c.out(0);
     copy_into(X, c.in[0]);
@@ -74,7 +73,7 @@ void solve_kernel(Call& c) {
     });
 }
 
-void solve_gradient(Grad& g) {
+void cholesky_solve_gradient(Grad& g) {
     const bool upper = g.attr(0).as_bool();
     const Tensor L = g.in(1), dB = cholesky_solve(g.grad(), L, upper);
     if (g.needs(0)) g.set(0, dB);
@@ -106,8 +105,8 @@ void register_cholesky(Table& table) {
     table.add("_cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor")
         .no_onnx("no systems of equations")
         .doc("The X with A X = self for the A whose Cholesky factor is input2.")
-        .shape(solve_shape)
-        .kernel(solve_kernel)
+        .shape(cholesky_solve_shape)
+        .kernel(cholesky_solve_kernel)
         .every_dtype()
         .autocast(Cast::Float)
         .batch([](const BatchCall& c, BatchForm& form) {
@@ -116,7 +115,7 @@ void register_cholesky(Table& table) {
         .internal()
         .in_packages()
         .node_name("CholeskySolveBackward0")
-        .joint_grad(save_in(1) | save_out(0), solve_gradient);
+        .joint_grad(save_in(1) | save_out(0), cholesky_solve_gradient);
 }
 
 }  // namespace weft

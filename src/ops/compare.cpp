@@ -10,7 +10,7 @@ namespace {
 
 using namespace ops;
 
-const Function extreme_backward{"extreme_backward"}, logical_or{"logical_or"};
+const Function extreme_backward{"extreme_backward"};
 
 #define WEFT_BINARY_FUNCTOR(Name, Out, block, expression)                                          \
     struct Name {                                                                                  \

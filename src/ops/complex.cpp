@@ -17,8 +17,8 @@ namespace {
 
 using namespace ops;
 
-const Function view_as_real{"view_as_real"}, view_as_complex{"view_as_complex"}, real{"real"},
-    imag{"imag"}, complex_of{"complex"}, abs{"abs"}, atan2{"atan2"}, sgn{"sgn"};
+const Function view_as_real{"view_as_real"}, view_as_complex{"view_as_complex"}, imag{"imag"},
+    complex_of{"complex"}, abs{"abs"}, atan2{"atan2"};
 
 void view_as_real_shape(Call& c) {
     const Tensor& self = c.in[0];

@@ -18,15 +18,15 @@ namespace {
 using namespace ops;
 
 const Function convolution{"convolution"}, weight_gradient{"_convolution_weight"},
-    squeeze_dim{"squeeze.dim"}, pad_op{"constant_pad_nd"}, im2col{"im2col"}, col2im{"col2im"};
+    pad_op{"constant_pad_nd"}, im2col{"im2col"}, col2im{"col2im"};
 
 /// The attributes of `convolution`, in schema order.
-enum Attr { kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups };
+enum ConvAttr { kStride, kPadding, kDilation, kTransposed, kOutputPadding, kGroups };
 
-struct Geometry {
+struct ConvGeometry {
     Triple stride, padding, dilation;
-    Geometry(std::string_view who, int dims, const Value& stride, const Value& padding,
-             const Value& dilation)
+    ConvGeometry(std::string_view who, int dims, const Value& stride, const Value& padding,
+                 const Value& dilation)
         : stride(triple(who, "stride", stride.as_ints(), dims, 1, 1)),
           padding(triple(who, "padding", padding.as_ints(), dims, 0, 0)),
           dilation(triple(who, "dilation", dilation.as_ints(), dims, 1, 1)) {}
@@ -40,7 +40,8 @@ struct Geometry {
 };
 
 /// The kernel's view of a convolution from images x to images y with the weight w.
-kernels::ConvShape conv_shape(DimSpan x, DimSpan y, DimSpan w, const Geometry& g, int64_t groups) {
+kernels::ConvShape conv_shape(DimSpan x, DimSpan y, DimSpan w, const ConvGeometry& g,
+                              int64_t groups) {
     int dims = static_cast<int>(w.size()) - 2;
     kernels::ConvShape s{};
     s.batch = x[0];
@@ -100,7 +101,7 @@ void check_operands(const Call& c, int dims, bool transposed, int64_t groups) {
 std::string pair(const auto& sizes) { return text("(", sizes[1], ", ", sizes[2], ")"); }
 
 /// PyTorch's words for a kernel that is larger than its input.
-std::string does_not_fit(const Tensor& x, const Tensor& w, const Geometry& g, int dims) {
+std::string weight_does_not_fit(const Tensor& x, const Tensor& w, const ConvGeometry& g, int dims) {
     std::string padded, kernel;
     for (int d = 3 - dims; d < 3; ++d) {
         const char* by = d > 3 - dims ? " x " : "";
@@ -112,7 +113,7 @@ std::string does_not_fit(const Tensor& x, const Tensor& w, const Geometry& g, in
 }
 
 /// Sizes of the result's spatial dims.
-void add_spatial(Call& c, Dims& out, const Geometry& g, bool transposed, int dims) {
+void add_spatial(Call& c, Dims& out, const ConvGeometry& g, bool transposed, int dims) {
     const Tensor &x = c.in[0], &w = c.in[1];
     Triple extra = triple(c.name(), "output_padding", c.attr(kOutputPadding).as_ints(), dims, 0, 0);
     for (int d = 3 - dims; d < 3; ++d) {
@@ -129,7 +130,7 @@ void add_spatial(Call& c, Dims& out, const Geometry& g, bool transposed, int dim
             size = size < 0 ? 0 : size / g.stride[d] + 1;
         }
         WEFT_EXPECT(k > 0 && n > 0 && size > 0, Runtime, c.name(),
-                    "a kernel that fits into the padded input", does_not_fit(x, w, g, dims));
+                    "a kernel that fits into the padded input", weight_does_not_fit(x, w, g, dims));
         out.push_back(size_of(c.name(), size));
     }
 }
@@ -140,7 +141,7 @@ void convolution_shape(Call& c) {
     bool transposed = c.attr(kTransposed).as_bool();
     int64_t groups = c.attr(kGroups).as_int();
     check_operands(c, dims, transposed, groups);
-    Geometry g(c.name(), dims, c.attr(kStride), c.attr(kPadding), c.attr(kDilation));
+    ConvGeometry g(c.name(), dims, c.attr(kStride), c.attr(kPadding), c.attr(kDilation));
     Dims out{x.size(0), transposed ? w.size(1) * groups : w.size(0)};
     add_spatial(c, out, g, transposed, dims);
     c.add(Tensor::layout(x.dtype(), out));
@@ -191,7 +192,7 @@ void convolution_kernel(Call& c) {
     if (bias.defined()) bias = as_contiguous(bias);
     const Tensor& y = c.out(0);
     bool transposed = c.attr(kTransposed).as_bool();
-    Geometry g(c.name(), x.ndim() - 2, c.attr(kStride), c.attr(kPadding), c.attr(kDilation));
+    ConvGeometry g(c.name(), x.ndim() - 2, c.attr(kStride), c.attr(kPadding), c.attr(kDilation));
     auto s = transposed ? conv_shape(y.shape(), x.shape(), w.shape(), g, c.attr(kGroups).as_int())
                         : conv_shape(x.shape(), y.shape(), w.shape(), g, c.attr(kGroups).as_int());
     Unlocked unlocked(x.numel() * s.taps() * s.out_channels);
@@ -204,7 +205,7 @@ void convolution_kernel(Call& c) {
 }
 
 /// The output_padding with which a transposed convolution from `from` gives `to`.
-Dims missing(DimSpan from, DimSpan to, DimSpan w, const Geometry& g) {
+Dims missing(DimSpan from, DimSpan to, DimSpan w, const ConvGeometry& g) {
     Dims out;
     int dims = static_cast<int>(w.size()) - 2;
     for (int d = 3 - dims; d < 3; ++d) {
@@ -218,7 +219,7 @@ Dims missing(DimSpan from, DimSpan to, DimSpan w, const Geometry& g) {
 /// T(y, w), of the images' sizes `to`. Images may end beyond the last place of the kernel.
 Tensor adjoint(const Tensor& y, const Tensor& w, const Dims& to, const Value& stride,
                const Value& padding, const Value& dilation, const Value& groups) {
-    Geometry g("convolution", w.ndim() - 2, stride, padding, dilation);
+    ConvGeometry g("convolution", w.ndim() - 2, stride, padding, dilation);
     return convolution(y, w, Tensor(), stride, padding, dilation, true,
                        missing(y.shape(), to, w.shape(), g), groups);
 }
@@ -281,7 +282,7 @@ void weight_kernel(Call& c) {
     if (is_complex(c.in[0].dtype())) return run_by_parts(c);
     Tensor x = as_contiguous(c.in[0]), y = as_contiguous(c.in[1], x.dtype());
     const Tensor& w = c.out(0);
-    Geometry g("convolution", x.ndim() - 2, c.attr(1), c.attr(2), c.attr(3));
+    ConvGeometry g("convolution", x.ndim() - 2, c.attr(1), c.attr(2), c.attr(3));
     auto s = conv_shape(x.shape(), y.shape(), w.shape(), g, c.attr(4).as_int());
     Unlocked unlocked(x.numel() * s.taps() * s.out_channels);
     dispatch<ImageTypes>(x.dtype(), "convolution", [&]<class T>() {
@@ -433,7 +434,7 @@ kernels::ConvShape window(const Call& c, int first, int64_t height, int64_t widt
         return triple(c.name(), what, c.attr(first + i).as_ints(), 2, least, least);
     };
     Triple kernel = two("kernel_size", 0, 1);
-    Geometry g(c.name(), 2, c.attr(first + 3), c.attr(first + 2), c.attr(first + 1));
+    ConvGeometry g(c.name(), 2, c.attr(first + 3), c.attr(first + 2), c.attr(first + 1));
     kernels::ConvShape s{};
     s.groups = s.batch = s.out_channels = 1;
     g.put(s);
@@ -458,7 +459,7 @@ kernels::ConvShape window(const Call& c, int first, int64_t height, int64_t widt
     return s;
 }
 
-void check_images(const Call& c, int with_batch) {
+void check_conv_images(const Call& c, int with_batch) {
     const Tensor& x = c.in[0];
     WEFT_EXPECT(x.ndim() == with_batch || x.ndim() == with_batch - 1, Runtime, c.name(),
                 text(with_batch - 1, "D or ", with_batch,
@@ -470,7 +471,7 @@ void check_images(const Call& c, int with_batch) {
 }
 
 void im2col_shape(Call& c) {
-    check_images(c, 4);
+    check_conv_images(c, 4);
     const Tensor& x = c.in[0];
     int n = x.ndim();
     auto s = window(c, 0, x.size(n - 2), x.size(n - 1));
@@ -495,7 +496,7 @@ void im2col_kernel(Call& c) {
 }
 
 void col2im_shape(Call& c) {
-    check_images(c, 3);
+    check_conv_images(c, 3);
     const Tensor& x = c.in[0];
     int n = x.ndim();
     Triple size = triple(c.name(), "output_size", c.attr(0).as_ints(), 2, 1, 1);

@@ -14,7 +14,7 @@ namespace weft::ops {
 namespace {
 
 template <class To>
-struct Cast {
+struct CastTo {
     template <class From>
     WEFT_INLINE To operator()(From x) const {
         return kernels::convert<To>(x);
@@ -23,7 +23,7 @@ struct Cast {
 
 /// The same in a third of the code.
 template <class To>
-struct CompactCast : Cast<To> {
+struct CompactCast : CastTo<To> {
     static constexpr int one_loop = 32;
 };
 
@@ -40,7 +40,7 @@ kernels::MapLoop loop_between() {
         return kernels::float_to_bfloat16();
     else if constexpr (only_stored<To> || only_stored<From>)
         return kernels::map_loop<CompactCast<To>, To, From>();
-    else return kernels::map_loop<Cast<To>, To, From>();
+    else return kernels::map_loop<CastTo<To>, To, From>();
 }
 
 /// Compiled: between any two wide dtypes, between a narrow one and its wide one, and the frequent

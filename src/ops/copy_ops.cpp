@@ -11,8 +11,7 @@ namespace {
 
 using namespace ops;
 
-const Function to_copy{"_to_copy"}, contiguous_copy{"_contiguous_copy"},
-    unsafe_view{"_unsafe_view"};
+const Function to_copy{"_to_copy"};
 
 void copy_kernel(Call& c) { copy_into(c.out(0), c.in[0]); }
 

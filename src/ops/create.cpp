@@ -26,12 +26,6 @@ void sized_shape(Call& c) {
     sized(c, c.attr(DTypeSlot).as_dtype(default_dtype));
 }
 
-/// Shaped and ordered as input 0.
-template <int DTypeSlot>
-void like_shape(Call& c) {
-    c.add(preserved_layout(c.in[0], c.attr(DTypeSlot).as_dtype(c.in[0].dtype())));
-}
-
 // ---- constants ---------------------------------------------------------------------------------
 
 void zeros_kernel(Call& c) {

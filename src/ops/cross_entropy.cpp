@@ -19,9 +19,9 @@ constexpr std::string_view kSeveral = "0D or 1D target tensor expected, multi-ta
 using kernels::Axis;
 using kernels::Targets;
 
-const Function nll_loss{"nll_loss"}, nll_backward{"nll_loss_backward"}, fused{"_cross_entropy"},
-    fused_spatial{"_cross_entropy_spatial"}, fused_backward{"_cross_entropy_backward"},
-    softmax{"softmax"}, log_softmax{"log_softmax"}, softmax_backward{"_softmax_backward_data"},
+const Function nll_loss{"nll_loss"}, nll_backward{"nll_loss_backward"},
+    fused_entropy{"_cross_entropy"}, fused_spatial{"_cross_entropy_spatial"},
+    fused_entropy_backward{"_cross_entropy_backward"}, log_softmax{"log_softmax"},
     div_number{"div.Scalar"};
 
 /// Scores [C], [N, C] or [N, C, d1, ...]; classes are this dim.
@@ -45,7 +45,7 @@ struct Options {
 };
 
 /// The op that the user called.
-const char* who(const Call& c) { return c.op->function ? c.name() : "cross_entropy"; }
+const char* loss_name(const Call& c) { return c.op->function ? c.name() : "cross_entropy"; }
 
 void check_target_shape(const char* who, const Tensor& x, const Tensor& target) {
     int nx = x.ndim(), nt = target.ndim();
@@ -90,26 +90,26 @@ void check_classes(const char* who, const Tensor& x, const Tensor& weight) {
 /// Inputs (scores, targets, weight?).
 void check_indexed(const Call& c) {
     const Tensor &x = c.in[0], &target = c.in[1], &weight = c.in[2];
-    check_target_shape(who(c), x, target);
+    check_target_shape(loss_name(c), x, target);
     bool classes = target.dtype() == DType::Int64 || target.dtype() == DType::UInt8;
-    WEFT_EXPECT(classes, Runtime, who(c), "classes",
+    WEFT_EXPECT(classes, Runtime, loss_name(c), "classes",
                 text(name(target.dtype()), " (expected target dtype to be Long or Byte, but got ",
                      scalar_name(target.dtype()), ")"),
                 "class indices are integers; probabilities have the input's shape");
-    check_classes(who(c), x, weight);
+    check_classes(loss_name(c), x, weight);
     if (weight.defined())
-        WEFT_EXPECT(weight.dtype() == x.dtype(), Runtime, who(c),
+        WEFT_EXPECT(weight.dtype() == x.dtype(), Runtime, loss_name(c),
                     text("a weight of dtype ", name(x.dtype())), name(weight.dtype()));
 }
 
-void indexed_shape(Call& c) {
-    bool none = Options(who(c), c.attrs).reduction == Reduction::None;
+void indexed_loss_shape(Call& c) {
+    bool none = Options(loss_name(c), c.attrs).reduction == Reduction::None;
     check_indexed(c);
     c.add(Tensor::layout(c.in[0].dtype(), none ? target_shape(c.in[0].shape()) : Dims()));
 }
 
 void fused_shape(Call& c) {
-    indexed_shape(c);
+    indexed_loss_shape(c);
     c.add(Tensor::layout(c.in[0].dtype(), target_shape(c.in[0].shape())));
 }
 
@@ -131,7 +131,7 @@ void check_targets(const Call& c, const TargetBatch& b, int64_t classes) {
     const int64_t* bad = kernels::bad_target(b.targets, b.count, classes);
     if (!bad) [[likely]]
         return;
-    fail(ErrorKind::Index, who(c), text("targets in [0, ", classes, ")"),
+    fail(ErrorKind::Index, loss_name(c), text("targets in [0, ", classes, ")"),
          text("Target ", *bad, " is out of bounds"), "ignore_index marks targets to leave out");
 }
 
@@ -153,7 +153,7 @@ void reduce_losses(Call& c, const TargetBatch& b, Reduction how, Each&& each) {
 }
 
 void nll_kernel(Call& c) {
-    Options options(who(c), c.attrs);
+    Options options(loss_name(c), c.attrs);
     Tensor x = as_contiguous(c.in[0]);
     Axis axis = class_axis(x.shape());
     TargetBatch b(c.in[1], c.in[2], options.ignore);
@@ -166,7 +166,7 @@ void nll_kernel(Call& c) {
 }
 
 void fused_kernel(Call& c) {
-    Options options(who(c), c.attrs);
+    Options options(loss_name(c), c.attrs);
     Tensor x = as_contiguous(c.in[0]);
     Axis axis = class_axis(x.shape());
     TargetBatch b(c.in[1], c.in[2], options.ignore);
@@ -191,7 +191,7 @@ T target_scale(const TargetBatch& b, Reduction how) {
 
 /// Inputs (grad_output, target, weight?), attributes (reduction, ignore_index, size).
 void nll_backward_kernel(Call& c) {
-    Options options(who(c), c.attrs);
+    Options options(loss_name(c), c.attrs);
     const Tensor& out = c.out(0);
     Tensor dy = as_contiguous(c.in[0], out.dtype());
     TargetBatch b(c.in[1], c.in[2], options.ignore);
@@ -205,7 +205,7 @@ void nll_backward_kernel(Call& c) {
 
 /// Inputs (grad_output, scores, lse, target, weight?), attributes (reduction, ignore_index).
 void fused_backward_kernel(Call& c) {
-    Options options(who(c), c.attrs);
+    Options options(loss_name(c), c.attrs);
     const Tensor& out = c.out(0);
     Tensor dy = as_contiguous(c.in[0], out.dtype()), x = as_contiguous(c.in[1]),
            lse = as_contiguous(c.in[2]);
@@ -245,13 +245,13 @@ Tensor own_weights(const Tensor& weight, const Tensor& target, DimSpan counts, i
 
 /// Losses of the rows, reduced over the first counts[0] rows, the next counts[1], ...; and lse.
 template <bool Fused>
-void segments_body(Call& c) {
+void entropy_segments_body(Call& c) {
     static const Function segment_sum{"_segment_sum"}, full_like{"full_like"};
     const Tensor &x = c.in[0], &target = c.in[1];
     const Value &counts = c.attr(0), &ignore = c.attr(2);
     const bool own = c.in[2].defined() && c.in[2].ndim() == 2;
     const Tensor weight = own ? Tensor() : c.in[2];
-    auto rows = (Fused ? fused : nll_loss).all({x, target, weight}, {"none", ignore});
+    auto rows = (Fused ? fused_entropy : nll_loss).all({x, target, weight}, {"none", ignore});
     Reduction how = reduction_of("cross_entropy", c.attr(1));
     Tensor counted, loss = rows[0];
     if (own) {
@@ -301,7 +301,7 @@ void register_nll(Table& t) {
              "IndexError for a target that is no class.\n"
              ">>> weft.nll_loss(weft.tensor([[-1., -2.]]), weft.tensor([1]))\n"
              "tensor(2.)")
-        .shape(indexed_shape)
+        .shape(indexed_loss_shape)
         .kernel(nll_kernel)
         .batch(nll_rows, save_in(2))
         .function_only()
@@ -328,7 +328,8 @@ void register_nll(Table& t) {
 }
 
 Tensor fused_gradient(const Grad& g) {
-    return fused_backward(g.grad(), g.in(0), g.out(1), g.in(1), g.in(2), g.attr(0), g.attr(1));
+    return fused_entropy_backward(g.grad(), g.in(0), g.out(1), g.in(1), g.in(2), g.attr(0),
+                                  g.attr(1));
 }
 
 /// The backward is s (p - [c == t]) with p = softmax(x) and s = weight * scale * grad_output.
@@ -345,11 +346,11 @@ Tensor fused_second_to_scores(const Grad& g) {
     return softmax_backward(g.grad(), softmax(x, dim), dim) * -sum_dim(picked, dim, true);
 }
 
-void register_fused(Table& t) {
+void register_fused_entropy(Table& t) {
     t.add("_cross_entropy_segments(Tensor input, Tensor target, Tensor? weight, int[] counts, str "
           "reduction, int ignore_index) -> (Tensor, Tensor)")
         .doc("_cross_entropy of rows [R, C], reduced over runs of counts[k] rows.")
-        .body(segments_body<true>)
+        .body(entropy_segments_body<true>)
         .internal()
         .samples({"f(T(5, 3), I(5, high=3), None, (2, 3), 'mean', -100)",
                   "f(T(3, 4), I(3, high=4), None, (1, 2), 'sum', 1)",
@@ -357,7 +358,7 @@ void register_fused(Table& t) {
     t.add("_nll_segments(Tensor input, Tensor target, Tensor? weight, int[] counts, str reduction, "
           "int ignore_index) -> Tensor")
         .doc("nll_loss of rows [R, C], reduced over runs of counts[k] rows.")
-        .body(segments_body<false>)
+        .body(entropy_segments_body<false>)
         .internal()
         .samples({"f(T(5, 3), I(5, high=3), None, (2, 3), 'mean', -100)",
                   "f(T(5, 3), I(5, high=3), T(3, lo=0.1).detach(), (2, 3), 'mean', -100)"});
@@ -397,7 +398,7 @@ Tensor along_classes(const Tensor& weight, DimSpan scores) {
 
 Tensor indexed_cross_entropy(const Call& c) {
     const Value &ignore = c.attr(0), &reduction = c.attr(1);
-    const Function& op = c.in[0].ndim() > 2 ? fused_spatial : fused;
+    const Function& op = c.in[0].ndim() > 2 ? fused_spatial : fused_entropy;
     return op(c.in[0], c.in[1], c.in[2], reduction, ignore);
 }
 
@@ -462,7 +463,7 @@ void cross_entropy_body(Call& c) {
 
 void register_cross_entropy(Table& t) {
     register_nll(t);
-    register_fused(t);
+    register_fused_entropy(t);
     t.add("cross_entropy(Tensor input, Tensor target, Tensor? weight=None, *, int "
           "ignore_index=-100, str reduction=\"mean\", float label_smoothing=0.0) -> Tensor")
         .autocast(Cast::Float)

@@ -14,17 +14,17 @@ namespace {
 
 using namespace ops;
 
-constexpr const char* kWho = "ctc_loss";
+constexpr const char* kCtcLoss = "ctc_loss";
 
 void check_lengths(const char* what, DimSpan lengths, int64_t batch, int64_t most) {
-    WEFT_EXPECT(static_cast<int64_t>(lengths.size()) == batch, Runtime, kWho,
+    WEFT_EXPECT(static_cast<int64_t>(lengths.size()) == batch, Runtime, kCtcLoss,
                 text(batch, " ", what),
                 text(lengths.size(), " (", what, " must be of size batch_size)"));
     for (int64_t n : lengths) {
         WEFT_EXPECT(
-            n >= 0, Runtime, kWho, text(what, " that are not negative"),
+            n >= 0, Runtime, kCtcLoss, text(what, " that are not negative"),
             text(n, " (Expected ", what, " to have value at least 0, but got value ", n, ")"));
-        WEFT_EXPECT(n <= most, Runtime, kWho, text(what, " of at most ", most),
+        WEFT_EXPECT(n <= most, Runtime, kCtcLoss, text(what, " of at most ", most),
                     text(n, " (Expected ", what, " to have value at most ", most,
                          ", but got value ", n, ")"));
     }
@@ -32,19 +32,20 @@ void check_lengths(const char* what, DimSpan lengths, int64_t batch, int64_t mos
 
 /// Inputs (log_probs, targets), attributes (input_lengths, target_lengths, blank).
 void check_ctc(const Tensor& log_probs, const Tensor& targets, const Value* attrs) {
-    WEFT_EXPECT(log_probs.ndim() == 3, Runtime, kWho, "log_probs (time, batch, classes)",
+    WEFT_EXPECT(log_probs.ndim() == 3, Runtime, kCtcLoss, "log_probs (time, batch, classes)",
                 to_string(log_probs.shape()));
-    WEFT_EXPECT(log_probs.numel() > 0, Runtime, kWho, "log_probs that are not empty",
+    WEFT_EXPECT(log_probs.numel() > 0, Runtime, kCtcLoss, "log_probs that are not empty",
                 text(to_string(log_probs.shape()), " (log_probs tensor must not be empty)"));
-    WEFT_EXPECT(is_floating(log_probs.dtype()), NotImplemented, kWho,
+    WEFT_EXPECT(is_floating(log_probs.dtype()), NotImplemented, kCtcLoss,
                 "log_probs of a floating dtype",
                 text(name(log_probs.dtype()), " (\"ctc_loss_cpu\" not implemented for '",
                      scalar_name(log_probs.dtype()), "')"));
-    WEFT_EXPECT(targets.dtype() == DType::Int64, Runtime, kWho, "targets of dtype int64",
+    WEFT_EXPECT(targets.dtype() == DType::Int64, Runtime, kCtcLoss, "targets of dtype int64",
                 name(targets.dtype()));
     const int64_t batch = log_probs.size(1), classes = log_probs.size(2);
     const int64_t blank = attrs[2].as_int();
-    WEFT_EXPECT(blank >= 0 && blank < classes, Runtime, kWho, text("a blank in [0, ", classes, ")"),
+    WEFT_EXPECT(blank >= 0 && blank < classes, Runtime, kCtcLoss,
+                text("a blank in [0, ", classes, ")"),
                 text(blank, " (blank must be in label range)"));
     constexpr int64_t many = int64_t{1} << 40;  // so that sums of lengths cannot overflow
     const DimSpan counts = attrs[1].as_ints();
@@ -52,21 +53,22 @@ void check_ctc(const Tensor& log_probs, const Tensor& targets, const Value* attr
     check_lengths("target_lengths", counts, batch, many);
     if (targets.ndim() == 1) {
         const int64_t all = std::accumulate(counts.begin(), counts.end(), int64_t{0});
-        WEFT_EXPECT(targets.size(0) == all, Runtime, kWho, text(all, " targets"),
+        WEFT_EXPECT(targets.size(0) == all, Runtime, kCtcLoss, text(all, " targets"),
                     text(targets.size(0), " (Expected tensor to have size ", all,
                          " at dimension 0, but got size ", targets.size(0),
                          " for argument #2 'targets')"));
         return;
     }
     const int64_t longest = *std::max_element(counts.begin(), counts.end());
-    WEFT_EXPECT(targets.ndim() == 2 && targets.size(0) == batch, Runtime, kWho,
+    WEFT_EXPECT(targets.ndim() == 2 && targets.size(0) == batch, Runtime, kCtcLoss,
                 text("targets (", batch, ", longest) or all after each other"),
                 text(to_string(targets.shape()), " (Expected tensor to have size ", batch,
                      " at dimension 0 for argument #2 'targets')"));
-    WEFT_EXPECT(
-        targets.size(1) >= longest, Runtime, kWho, text("at least ", longest, " targets in a row"),
-        text(targets.size(1), " (Expected tensor to have size at least ", longest,
-             " at dimension 1, but got size ", targets.size(1), " for argument #2 'targets')"));
+    WEFT_EXPECT(targets.size(1) >= longest, Runtime, kCtcLoss,
+                text("at least ", longest, " targets in a row"),
+                text(targets.size(1), " (Expected tensor to have size at least ", longest,
+                     " at dimension 1, but got size ", targets.size(1),
+                     " for argument #2 'targets')"));
 }
 
 /// The operands as the kernels read them.
@@ -95,7 +97,7 @@ struct Operands {
         for (int64_t b = 0; b < sizes.batch; ++b)
             for (int64_t k = 0; k < sizes.counts[b]; ++k) {
                 const int64_t target = sizes.targets[sizes.starts[b] + k];
-                WEFT_EXPECT(target >= 0 && target < sizes.classes, Runtime, kWho,
+                WEFT_EXPECT(target >= 0 && target < sizes.classes, Runtime, kCtcLoss,
                             text("targets in [0, ", sizes.classes, ")"), text(target));
             }
     }

@@ -33,10 +33,6 @@ struct Cumprod {
     }
 };
 
-Axis axis_of(const Call& c, const Tensor& x, int dim_slot = 0) {
-    return axis_along(x.shape(), wrap_dim(c.name(), c.attr(dim_slot).as_int(), x.ndim()));
-}
-
 /// Integers and bools accumulate in int64.
 void running_shape(Call& c) {
     const Tensor& x = c.in[0];

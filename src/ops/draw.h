@@ -15,14 +15,6 @@ namespace weft::ops {
 /// The gradient of what no longer depends on the old values: a zero, not an absent one.
 inline Tensor no_influence(const Grad& g) { return zeros(g.grad().shape(), g.grad().dtype()); }
 
-/// Shape rule: as input 0, in its memory order.
-inline void self_shape(Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); }
-/// The same in the dtype of an attribute.
-template <int DTypeSlot>
-void like_shape(Call& c) {
-    c.add(preserved_layout(c.in[0], c.attr(DTypeSlot).as_dtype(c.in[0].dtype())));
-}
-
 /// Runs draw(tensor) on c.out(0), or on a dense tensor of the same order that is copied there.
 template <class F>
 void draw_dense(Call& c, F&& draw) {

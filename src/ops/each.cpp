@@ -79,7 +79,7 @@ private:
     std::vector<Value> own_attrs_;
 };
 
-Tensor part_of(const Tensor& flat, const Walk::Part& part) {
+Tensor walked_part(const Tensor& flat, const Walk::Part& part) {
     return flat.view_as(part.shape, contiguous_strides(part.shape), part.start);
 }
 
@@ -99,7 +99,7 @@ void each_kernel(Call& c) {
     while (walk.next()) {
         for (int i = 0; i < c.inputs; ++i) {
             if (!walk.own(i)) continue;
-            Tensor& t = in[static_cast<size_t>(i)] = part_of(c.in[i], walk.in(i));
+            Tensor& t = in[static_cast<size_t>(i)] = walked_part(c.in[i], walk.in(i));
             t.set(kWrapped, walk.number(i));
             t.set(kTracked, c.in[i].has(kTracked));  // shape rules may ask
         }
@@ -119,7 +119,7 @@ void each_kernel(Call& c) {
                         text("a result of shape ", to_string(walk.out(k).shape)),
                         to_string(one.out(k).shape()));
             if (op.view || !one.out(k).contiguous())
-                copy_into(part_of(c.out(k), walk.out(k)), one.out(k));
+                copy_into(walked_part(c.out(k), walk.out(k)), one.out(k));
         }
     }
 }
@@ -178,7 +178,7 @@ public:
             parts_[at].push_back(t.defined() ? reshape(t, Dims{-1}) : t);
         } else if (t.defined()) {
             if (!of_[at].defined()) of_[at] = zeros(g_.in_shape(i), t.dtype());
-            copy_into(part_of(of_[at], part), t);
+            copy_into(walked_part(of_[at], part), t);
         }
     }
     Tensor of(int i) {
@@ -269,7 +269,7 @@ protected:
 private:
     Tensor shown(const Tensor& flat, const Walk::Part& part) const {
         if (!flat.defined()) return flat;
-        if (!by_ops_) return part_of(flat, part);
+        if (!by_ops_) return walked_part(flat, part);
         return view(narrow(reshape(flat, Dims{-1}), 0, part.start, part.numel), Dims(part.shape));
     }
 

@@ -11,8 +11,6 @@ namespace {
 using namespace ops;
 using kernels::Axis;
 
-const Function place_along{"_place_along"};
-
 template <bool Max>
 void value_step(const Tensor& from, const Tensor& to, Axis axis) {
     Unlocked unlocked(from.numel());
@@ -30,13 +28,13 @@ void require_any(const Call& c, ErrorKind kind) {
                   "reduction dim with the 'dim' argument.)"));
 }
 
-void full_shape(Call& c) {
+void extremum_shape(Call& c) {
     require_any(c, ErrorKind::Runtime);
     c.add(Tensor::layout(c.in[0].dtype(), DimSpan()));
 }
 
 template <bool Max>
-void full_kernel(Call& c) {
+void extremum_kernel(Call& c) {
     reduce(c.in[0], every_dim(c.in[0].ndim()), c.out(0), value_step<Max>);
 }
 
@@ -174,8 +172,8 @@ void register_pair(Table& t) {
         .doc(text("The ", size,
                   " element, 0-d; a NaN wins. RuntimeError if there is none.\n\n>>> weft.", m,
                   "(weft.tensor([1., 3., 2.]))\ntensor(", Max ? "3" : "1", ".)"))
-        .shape(full_shape)
-        .kernel(full_kernel<Max>)
+        .shape(extremum_shape)
+        .kernel(extremum_kernel<Max>)
         .batch([](const BatchCall& c, BatchForm& form) {
             return batch_all(c, form, Max ? "amax" : "amin", Dims{-1}, {false});
         })

@@ -18,7 +18,7 @@ namespace {
 using namespace ops;
 using kernels::Axis;
 
-const Function c2c{"_fft_c2c"}, r2c{"_fft_r2c"}, constant_pad{"constant_pad_nd"}, real{"real"};
+const Function c2c{"_fft_c2c"}, r2c{"_fft_r2c"};
 
 /// The dims of attribute 0, at least one, each once; the last one is the half one of real numbers.
 Dims dims_of(const Call& c) {
@@ -115,7 +115,7 @@ void r2c_kernel(Call& c) {
 }
 
 /// x with zeros behind, up to `size` along `dim`.
-Tensor padded(const Tensor& x, int dim, int64_t size) {
+Tensor padded_to(const Tensor& x, int dim, int64_t size) {
     const int64_t more = size - x.size(dim);
     if (more == 0) return x;
     Dims pad;
@@ -132,7 +132,7 @@ Tensor r2c_gradient(const Grad& g) {
     const Dims shape = g.in_shape(0);
     const int last = wrap_dim("_fft_r2c", g.attr(0).as_ints().back(), shape.size());
     Tensor grad = g.grad();
-    if (g.attr(2).as_bool()) grad = padded(grad, last, shape[last]);
+    if (g.attr(2).as_bool()) grad = padded_to(grad, last, shape[last]);
     return real(c2c(grad, g.attr(0), g.attr(1), false));
 }
 

@@ -63,7 +63,16 @@ inline const Function add{"add"}, sub{"sub"}, mul{"mul"}, div{"div"}, pow{"pow"}
     squeeze{"squeeze"}, as_strided{"as_strided"}, clone{"clone"}, cat{"cat"}, stack{"stack"},
     flip{"flip"}, contiguous{"contiguous"}, gather{"gather"}, scatter_add{"scatter_add"},
     index_select{"index_select"}, index_add{"index_add"}, cumsum{"cumsum"}, to{"to"},
-    maximum{"maximum"}, minimum{"minimum"}, sum{"sum"}, sum_dim{"sum.dim"};
+    maximum{"maximum"}, minimum{"minimum"}, sum{"sum"}, sum_dim{"sum.dim"}, absolute{"abs"},
+    amax{"amax"}, constant_pad{"constant_pad_nd"}, contiguous_copy{"_contiguous_copy"},
+    diag_embed{"diag_embed"}, diagonal{"diagonal"}, div_backward{"div_backward"}, eye{"eye"},
+    gather_backward{"gather_backward"}, index_backward{"index_backward"}, index_op{"index"},
+    linear{"linear"}, log1p{"log1p"}, logical_or{"logical_or"}, mean_dim{"mean.dim"},
+    place_along{"_place_along"}, real{"real"}, reciprocal{"reciprocal"}, relu{"relu"},
+    rsqrt{"rsqrt"}, sgn{"sgn"}, slice_backward{"slice_backward"}, softmax{"softmax"},
+    softmax_backward{"_softmax_backward_data"}, softplus{"softplus"}, solve_ex{"linalg_solve_ex"},
+    solve_triangular{"linalg_solve_triangular"}, square{"square"}, squeeze_dim{"squeeze.dim"},
+    svd{"linalg_svd"}, tril{"tril"}, triu{"triu"}, unsafe_view{"_unsafe_view"};
 
 /// A number as a 0-d operand that takes the other side's dtype in promotion.
 Tensor number(double value, DType like);

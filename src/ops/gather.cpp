@@ -15,9 +15,7 @@ namespace {
 using namespace ops;
 using kernels::Combine;
 
-const Function gather_backward{"gather_backward"}, scatter_op{"scatter.value"},
-    slice_backward{"slice_backward"}, index_backward{"index_backward"}, take_op{"take"},
-    put_op{"put"}, wrap_op{"_wrap_index"};
+const Function scatter_op{"scatter.value"}, take_op{"take"}, put_op{"put"}, wrap_op{"_wrap_index"};
 
 // ---- gather and scatter ------------------------------------------------------------------------
 

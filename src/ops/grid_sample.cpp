@@ -20,15 +20,16 @@ const Function grid_sample{"_grid_sample"}, input_gradient{"_grid_sample_input"}
     grid_gradient{"_grid_sample_grid"};
 
 /// Attributes of all three; only the adjoint has a size.
-enum Attr { kMode, kPadding, kAlign, kOrder, kSize };
+enum GridAttr { kGridMode, kGridPadding, kGridAlign, kGridOrder, kGridSize };
 
-constexpr std::string_view kWho = "grid_sample";
+constexpr std::string_view kGridSample = "grid_sample";
 
-GridMode mode_of(const Call& c) {
-    const std::string& mode = c.attr(kMode).as_text();
+GridMode grid_mode(const Call& c) {
+    const std::string& mode = c.attr(kGridMode).as_text();
     if (mode == "bilinear") return GridMode::Linear;
     if (mode == "nearest") return GridMode::Nearest;
-    WEFT_EXPECT(mode == "bicubic", Value, kWho, "mode to be 'bilinear', 'nearest' or 'bicubic'",
+    WEFT_EXPECT(mode == "bicubic", Value, kGridSample,
+                "mode to be 'bilinear', 'nearest' or 'bicubic'",
                 text("another (nn.functional.grid_sample(): expected mode to be 'bilinear', "
                      "'nearest' or 'bicubic', but got: '",
                      mode, "')"));
@@ -36,10 +37,10 @@ GridMode mode_of(const Call& c) {
 }
 
 GridPadding padding_of(const Call& c) {
-    const std::string& padding = c.attr(kPadding).as_text();
+    const std::string& padding = c.attr(kGridPadding).as_text();
     if (padding == "zeros") return GridPadding::Zeros;
     if (padding == "border") return GridPadding::Border;
-    WEFT_EXPECT(padding == "reflection", Value, kWho,
+    WEFT_EXPECT(padding == "reflection", Value, kGridSample,
                 "padding_mode to be 'zeros', 'border' or 'reflection'",
                 text("another (nn.functional.grid_sample(): expected padding_mode to be 'zeros', "
                      "'border', or 'reflection', but got: '",
@@ -48,43 +49,44 @@ GridPadding padding_of(const Call& c) {
 }
 
 /// What the images of `shape` and a grid have to be like; [n, *out] of the grid are the result's.
-void check_images(const Call& c, DimSpan shape, const Tensor& grid) {
+void check_grid(const Call& c, DimSpan shape, const Tensor& grid) {
     const int ndim = static_cast<int>(shape.size()), dims = ndim - 2;
-    const GridMode mode = mode_of(c);
+    const GridMode mode = grid_mode(c);
     padding_of(c);
     WEFT_EXPECT((dims == 2 || dims == 3) && grid.ndim() == ndim && grid.size(ndim - 1) == dims,
-                Runtime, kWho, "a 4D or 5D input and a grid of as many dimensions",
+                Runtime, kGridSample, "a 4D or 5D input and a grid of as many dimensions",
                 text(to_string(shape), " and ", to_string(grid.shape()),
                      " (grid_sampler(): expected grid to have size ", dims,
                      " in last dimension, but got grid with sizes ", to_string(grid.shape()), ")"));
     WEFT_EXPECT(
-        grid.size(0) == shape[0], Runtime, kWho, "a grid for each image",
+        grid.size(0) == shape[0], Runtime, kGridSample, "a grid for each image",
         text("others (grid_sampler(): expected grid and input to have same batch size, but got "
              "input with sizes ",
              to_string(shape), " and grid with sizes ", to_string(grid.shape()), ")"));
     int64_t plane = 1;
     for (int d = 2; d < ndim; ++d) {
-        WEFT_EXPECT(shape[d] > 0, Runtime, kWho, "an input with pixels",
+        WEFT_EXPECT(shape[d] > 0, Runtime, kGridSample, "an input with pixels",
                     text(to_string(shape),
                          " (grid_sampler(): expected input to have non-empty spatial dimensions)"));
-        plane = size_product(kWho, plane, shape[d]);
+        plane = size_product(kGridSample, plane, shape[d]);
     }
-    WEFT_EXPECT(plane < int64_t{1} << 31, Runtime, kWho, "images of less than 2^31 pixels",
+    WEFT_EXPECT(plane < int64_t{1} << 31, Runtime, kGridSample, "images of less than 2^31 pixels",
                 to_string(shape));
-    WEFT_EXPECT(mode != GridMode::Cubic || dims == 2, Runtime, kWho,
+    WEFT_EXPECT(mode != GridMode::Cubic || dims == 2, Runtime, kGridSample,
                 "a 4D input for mode 'bicubic'", "a 5D one");
-    DimSpan order = c.attr(kOrder).as_ints();
-    WEFT_EXPECT(order.empty() || static_cast<int>(order.size()) == dims, Runtime, kWho,
+    DimSpan order = c.attr(kGridOrder).as_ints();
+    WEFT_EXPECT(order.empty() || static_cast<int>(order.size()) == dims, Runtime, kGridSample,
                 "an order for each coordinate", to_string(order));
     for (int64_t n : order)
-        WEFT_EXPECT(n >= 0 && n < 1000, Runtime, kWho, "orders of 0 to 999", to_string(order));
+        WEFT_EXPECT(n >= 0 && n < 1000, Runtime, kGridSample, "orders of 0 to 999",
+                    to_string(order));
 }
 
 void check_dtype(const Tensor& x, const Tensor& other) {
-    WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, kWho, "a floating dtype",
+    WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, kGridSample, "a floating dtype",
                 text(name(x.dtype()), " (not implemented for '", scalar_name(x.dtype()), "')"),
                 "convert with .float()");
-    WEFT_EXPECT(other.dtype() == x.dtype(), Runtime, kWho, "a grid of the input's dtype",
+    WEFT_EXPECT(other.dtype() == x.dtype(), Runtime, kGridSample, "a grid of the input's dtype",
                 text("another (expected scalar type ", scalar_name(x.dtype()), " but found ",
                      scalar_name(other.dtype()), ")"),
                 "convert one of them with .to(dtype)");
@@ -94,13 +96,13 @@ void check_dtype(const Tensor& x, const Tensor& other) {
 void check_gradient(DimSpan image, const Tensor& grid, const Tensor& grad) {
     Dims shape{image[0], image[1]};
     for (int64_t n : grid.shape().subspan(1).first(image.size() - 2)) shape.push_back(n);
-    WEFT_EXPECT(equal(grad.shape(), shape), Runtime, kWho,
+    WEFT_EXPECT(equal(grad.shape(), shape), Runtime, kGridSample,
                 text("a gradient of shape ", to_string(shape)), to_string(grad.shape()));
 }
 
 void sample_shape(Call& c) {
     const Tensor &x = c.in[0], &grid = c.in[1];
-    check_images(c, x.shape(), grid);
+    check_grid(c, x.shape(), grid);
     check_dtype(x, grid);
     Dims out(grid.shape());
     out[grid.ndim() - 1] = 0;
@@ -112,10 +114,11 @@ void sample_shape(Call& c) {
 /// Inputs: the gradient and the grid.
 void input_shape(Call& c) {
     const Tensor &grad = c.in[0], &grid = c.in[1];
-    WEFT_EXPECT(grad.ndim() >= 2, Runtime, kWho, "a gradient of images", to_string(grad.shape()));
+    WEFT_EXPECT(grad.ndim() >= 2, Runtime, kGridSample, "a gradient of images",
+                to_string(grad.shape()));
     Dims shape{grad.size(0), grad.size(1)};
-    for (int64_t n : c.attr(kSize).as_ints()) shape.push_back(n);
-    check_images(c, shape, grid);
+    for (int64_t n : c.attr(kGridSize).as_ints()) shape.push_back(n);
+    check_grid(c, shape, grid);
     check_gradient(shape, grid, grad);
     check_dtype(grad, grid);
     c.add(Tensor::layout(grad.dtype(), shape));
@@ -124,7 +127,7 @@ void input_shape(Call& c) {
 /// Inputs: the gradient, the images and the grid.
 void grid_shape(Call& c) {
     const Tensor &grad = c.in[0], &x = c.in[1], &grid = c.in[2];
-    check_images(c, x.shape(), grid);
+    check_grid(c, x.shape(), grid);
     check_gradient(x.shape(), grid, grad);
     check_dtype(x, grid);
     check_dtype(x, grad);
@@ -134,10 +137,10 @@ void grid_shape(Call& c) {
 GridShape shape_of(const Call& c, DimSpan image, int64_t grid_elements) {
     GridShape s{};
     s.dims = static_cast<int>(image.size()) - 2;
-    s.mode = mode_of(c);
+    s.mode = grid_mode(c);
     s.padding = padding_of(c);
-    s.align = c.attr(kAlign).as_bool();
-    DimSpan order = c.attr(kOrder).as_ints();
+    s.align = c.attr(kGridAlign).as_bool();
+    DimSpan order = c.attr(kGridOrder).as_ints();
     for (size_t k = 0; k < order.size(); ++k) s.order[k] = static_cast<int>(order[k]);
     for (int d = 0; d < s.dims; ++d) s.size[d] = image[d + 2];
     s.images = image[0];
@@ -150,7 +153,7 @@ void sample_kernel(Call& c) {
     Tensor x = as_contiguous(c.in[0]), grid = as_contiguous(c.in[1]);
     const GridShape s = shape_of(c, x.shape(), grid.numel());
     Unlocked unlocked(4 * c.out(0).numel());
-    dispatch<FloatingTypes>(x.dtype(), kWho, [&]<class T>() {
+    dispatch<FloatingTypes>(x.dtype(), kGridSample, [&]<class T>() {
         kernels::grid_sample(s, x.data<T>(), grid.data<T>(), c.out(0).data<T>());
     });
 }
@@ -159,7 +162,7 @@ void input_kernel(Call& c) {
     Tensor dy = as_contiguous(c.in[0]), grid = as_contiguous(c.in[1]);
     const GridShape s = shape_of(c, c.out(0).shape(), grid.numel());
     Unlocked unlocked(4 * dy.numel() + c.out(0).numel());
-    dispatch<FloatingTypes>(dy.dtype(), kWho, [&]<class T>() {
+    dispatch<FloatingTypes>(dy.dtype(), kGridSample, [&]<class T>() {
         kernels::grid_sample_input(s, dy.data<T>(), grid.data<T>(), c.out(0).data<T>());
     });
 }
@@ -168,7 +171,7 @@ void grid_kernel(Call& c) {
     Tensor dy = as_contiguous(c.in[0]), x = as_contiguous(c.in[1]), grid = as_contiguous(c.in[2]);
     const GridShape s = shape_of(c, x.shape(), grid.numel());
     Unlocked unlocked(8 * dy.numel());
-    dispatch<FloatingTypes>(x.dtype(), kWho, [&]<class T>() {
+    dispatch<FloatingTypes>(x.dtype(), kGridSample, [&]<class T>() {
         kernels::grid_sample_grid(s, dy.data<T>(), x.data<T>(), grid.data<T>(), c.out(0).data<T>());
     });
 }
@@ -187,18 +190,19 @@ bool image_rows(const BatchCall& c, BatchForm& form) {
 
 [[gnu::cold]] Tensor sampled(const Grad& g, const Tensor& x, const Tensor& grid,
                              const Value& order) {
-    return grid_sample(x, grid, g.attr(kMode), g.attr(kPadding), g.attr(kAlign), order);
+    return grid_sample(x, grid, g.attr(kGridMode), g.attr(kGridPadding), g.attr(kGridAlign), order);
 }
 [[gnu::cold]] Tensor to_input(const Grad& g, const Tensor& dy, const Tensor& grid,
                               const Value& order, DimSpan image) {
-    return input_gradient(dy, grid, g.attr(kMode), g.attr(kPadding), g.attr(kAlign), order,
-                          Dims(image.subspan(2)));
+    return input_gradient(dy, grid, g.attr(kGridMode), g.attr(kGridPadding), g.attr(kGridAlign),
+                          order, Dims(image.subspan(2)));
 }
 /// Zeros where nothing depends on the grid.
 [[gnu::cold]] Tensor to_grid(const Grad& g, const Tensor& dy, const Tensor& x, const Tensor& grid,
                              const Value& order) {
-    if (g.attr(kMode).as_text() == "nearest") return zeros(grid.shape(), grid.dtype());
-    return grid_gradient(dy, x, grid, g.attr(kMode), g.attr(kPadding), g.attr(kAlign), order);
+    if (g.attr(kGridMode).as_text() == "nearest") return zeros(grid.shape(), grid.dtype());
+    return grid_gradient(dy, x, grid, g.attr(kGridMode), g.attr(kGridPadding), g.attr(kGridAlign),
+                         order);
 }
 
 /// Of `_grid_sample_grid`, whose value has a dimension for the coordinates k: sums over k, with h_k, of
@@ -206,7 +210,7 @@ bool image_rows(const BatchCall& c, BatchForm& form) {
 [[gnu::cold]] void derive_grid_gradient(Grad& g) {
     const Tensor h = g.grad(), dy = g.in(0), x = g.in(1), grid = g.in(2);
     const int dims = h.ndim() - 2;
-    Dims order(g.attr(kOrder).as_ints());
+    Dims order(g.attr(kGridOrder).as_ints());
     while (order.size() < dims) order.push_back(0);
     Tensor sums[3];
     auto add_to = [&](int i, Tensor part) { sums[i] = sums[i].defined() ? sums[i] + part : part; };
@@ -244,10 +248,12 @@ void register_sample(Table& t) {
         })
         .grad(0, save_in(1),
               [](const Grad& g) {
-                  return to_input(g, g.grad(), g.in(1), g.attr(kOrder), g.in_shape(0));
+                  return to_input(g, g.grad(), g.in(1), g.attr(kGridOrder), g.in_shape(0));
               })
         .grad(1, save_in(0) | save_in(1),
-              [](const Grad& g) { return to_grid(g, g.grad(), g.in(0), g.in(1), g.attr(kOrder)); })
+              [](const Grad& g) {
+                  return to_grid(g, g.grad(), g.in(0), g.in(1), g.attr(kGridOrder));
+              })
         .samples({"f(T(2, 3, 4, 5), T(2, 3, 2, 2), 'bilinear', 'zeros', False)",
                   "f(T(2, 3, 4, 5), T(2, 3, 2, 2), 'bilinear', 'border', True)",
                   "f(T(1, 2, 4, 5), T(1, 3, 2, 2), 'bicubic', 'reflection', False)",
@@ -266,9 +272,10 @@ void register_gradients(Table& t) {
         .batch(image_rows)
         .node_name(backward_node)
         .grad(0, save_in(1),
-              [](const Grad& g) { return sampled(g, g.grad(), g.in(1), g.attr(kOrder)); })
-        .grad(1, save_in(0) | save_in(1),
-              [](const Grad& g) { return to_grid(g, g.in(0), g.grad(), g.in(1), g.attr(kOrder)); });
+              [](const Grad& g) { return sampled(g, g.grad(), g.in(1), g.attr(kGridOrder)); })
+        .grad(1, save_in(0) | save_in(1), [](const Grad& g) {
+            return to_grid(g, g.in(0), g.grad(), g.in(1), g.attr(kGridOrder));
+        });
     t.add("_grid_sample_grid(Tensor grad, Tensor input, Tensor grid, str mode, str padding_mode, "
           "bool align_corners, int[] order) -> Tensor")
         .doc("grad times the derivative of _grid_sample by the grid, summed over the channels.")

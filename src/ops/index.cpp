@@ -16,8 +16,8 @@ namespace {
 
 using namespace ops;
 
-const Function index_op{"index"}, index_backward{"index_backward"}, index_put{"index_put.plain"},
-    index_select_op{"index_select"}, index_fill{"index_fill"}, nonzero{"nonzero"};
+const Function index_put{"index_put.plain"}, index_select_op{"index_select"},
+    index_fill{"index_fill"}, nonzero{"nonzero"};
 
 void take(const Tensor& out, const Tensor& from, const kernels::Blocks& blocks) {
     if (blocks.count() == 0) return;
@@ -46,7 +46,7 @@ void put(const Tensor& out, const Tensor& given, DimSpan shape, const kernels::B
 void zero(const Tensor& t) { std::memset(t.bytes(), 0, t.numel() * item_size(t.dtype())); }
 
 /// Inputs `first` to the last of a gradient rule, `head` before them.
-std::vector<Tensor> with_indices(std::vector<Tensor> head, const Grad& g, int first) {
+std::vector<Tensor> with_index_inputs(std::vector<Tensor> head, const Grad& g, int first) {
     for (int i = first; i < g.inputs(); ++i) head.push_back(g.in(i));
     return head;
 }
@@ -111,9 +111,9 @@ void index_put_gradient(Grad& g) {
         Tensor none = ops::zeros({}, g.grad().dtype());
         g.set(0, g.attr(0).as_bool()
                      ? g.grad()
-                     : index_put.over(with_indices({g.grad(), none}, g, 2), {false}));
+                     : index_put.over(with_index_inputs({g.grad(), none}, g, 2), {false}));
     }
-    if (g.needs(1)) g.set(1, index_op.over(with_indices({g.grad()}, g, 2)));
+    if (g.needs(1)) g.set(1, index_op.over(with_index_inputs({g.grad()}, g, 2)));
 }
 
 /// Masks become the indices of their true elements, by dimension.
@@ -145,8 +145,8 @@ void index_put_body(Call& c) {
 // ---- one dimension, one index vector -----------------------------------------------------------
 
 /// `index` alone along `dim` of a tensor of `shape`.
-struct Along {
-    Along(std::string_view who, const Tensor& self, const Tensor& index, const Value& dim_attr)
+struct IndexAlong {
+    IndexAlong(std::string_view who, const Tensor& self, const Tensor& index, const Value& dim_attr)
         : dim(wrap_dim(who, dim_attr.as_int(), self.ndim())),
           indices(static_cast<size_t>(dim) + 1) {
         indices[static_cast<size_t>(dim)] = at_least_1d(dense_index(index));
@@ -192,7 +192,7 @@ void index_select_shape(Call& c) {
 
 void index_select_kernel(Call& c) {
     Tensor self = at_least_1d(c.in[0]);
-    Along along(c.name(), self, c.in[1], c.attr(0));
+    IndexAlong along(c.name(), self, c.in[1], c.attr(0));
     int64_t size = self.size(along.dim);
     const auto* values = along.index().data<int64_t>();
     int64_t bad = kernels::first_outside(values, along.index().numel(), 0, size);
@@ -235,7 +235,7 @@ void along_shape(Call& c, ErrorKind mismatch) {
     c.add(Tensor::layout(self.dtype(), self.shape()));
 }
 
-Tensor scaled(const Tensor& t, const Value& alpha) {
+Tensor scaled_source(const Tensor& t, const Value& alpha) {
     if (alpha.kind() != Value::Kind::Complex && alpha.as_double() == 1) return t;
     Tensor out = Tensor::empty(t.dtype(), t.shape());
     dispatch<WithComplex<AllTypes>>(t.dtype(), "index_add", [&]<class T>() {
@@ -253,14 +253,14 @@ Tensor scaled(const Tensor& t, const Value& alpha) {
 template <bool Add>
 void along_kernel(Call& c) {
     Tensor out = at_least_1d(c.out(0));
-    Along along(c.name(), out, c.in[1], c.attr(0));
+    IndexAlong along(c.name(), out, c.in[1], c.attr(0));
     bool by_line = Add && c.out(0).ndim() > 1;  // where PyTorch's check is another one
     require_inside(c.name(), by_line ? ErrorKind::Runtime : ErrorKind::Index, along.index(), 0,
                    out.size(along.dim), along.dim);
     Indexing plan = along.plan(c.name(), out.shape());
     BlockTables tables(c.name(), plan, out.strides());
     Tensor source = apart(c, c.in[2], out.dtype());
-    if constexpr (Add) source = scaled(source, c.attr(1));
+    if constexpr (Add) source = scaled_source(source, c.attr(1));
     start_from_self(c);
     put(out, source, plan.result, tables.blocks, Add);
 }
@@ -282,7 +282,7 @@ void index_fill_shape(Call& c) {
 /// The value is input 2, or attribute 1 where it is a number.
 void index_fill_kernel(Call& c) {
     Tensor out = at_least_1d(c.out(0));
-    Along along(c.name(), out, c.in[1], c.attr(0));
+    IndexAlong along(c.name(), out, c.in[1], c.attr(0));
     Indexing plan = along.plan(c.name(), out.shape());
     BlockTables tables(c.name(), plan, out.strides());
     Tensor value = c.inputs > 2 ? apart(c, c.in[2], c.in[2].dtype()) : as_tensor(c.attr(1));
@@ -299,7 +299,7 @@ Tensor index_unfilled(const Grad& g) { return index_fill(g.grad(), g.in(1), g.at
 /// What index_fill wrote, each place once, however often the index names it.
 Tensor index_filled(const Grad& g) { return g.grad() - index_unfilled(g); }
 
-Tensor selected(const Grad& g) { return index_select_op(g.grad(), g.in(1), g.attr(0)); }
+Tensor selected_gradient(const Grad& g) { return index_select_op(g.grad(), g.in(1), g.attr(0)); }
 
 /// Positions of the first dim, in tables of unlike length (Note [Rows] in batch.h).
 bool index_select_rows(const BatchCall& c, BatchForm& form) {
@@ -359,7 +359,7 @@ void register_along(Table& t) {
         .grad(0, 0, [](const Grad& g) { return g.grad(); })
         .grad(2, save_in(1),
               [](const Grad& g) {
-                  Tensor grad = selected(g);
+                  Tensor grad = selected_gradient(g);
                   const Value& alpha = g.attr(1);
                   if (alpha.kind() != Value::Kind::Complex && alpha.as_double() == 1) return grad;
                   return times_conj(grad, alpha);
@@ -379,7 +379,7 @@ void register_along(Table& t) {
         .apart()
         .inplace()
         .grad(0, save_in(1), index_unfilled)
-        .grad(2, save_in(1), selected)
+        .grad(2, save_in(1), selected_gradient)
         .samples({"f(T(4, 3), 0, weft.tensor([2, 0]), T(2, 3))"});
     t.add("index_fill(Tensor self, int dim, Tensor index, Scalar value) -> Tensor")
         .doc("self with a number or 0-d tensor at the named positions along `dim`.\n\n"
@@ -507,7 +507,8 @@ void register_index(Table& t) {
             save_from(1),
             [](Grad& g) {
                 if (g.needs(0))
-                    g.set(0, index_backward.over(with_indices({g.grad()}, g, 1), {g.in_shape(0)}));
+                    g.set(0, index_backward.over(with_index_inputs({g.grad()}, g, 1),
+                                                 {g.in_shape(0)}));
             },
             save_in(0))
         .samples({"f(T(4, 3), [I(5, high=4)])", "f(T(4, 3), [None, I(2, 2, high=3)])",
@@ -530,7 +531,7 @@ void register_index(Table& t) {
         .joint_grad(
             save_from(1),
             [](Grad& g) {
-                if (g.needs(0)) g.set(0, index_op.over(with_indices({g.grad()}, g, 1)));
+                if (g.needs(0)) g.set(0, index_op.over(with_index_inputs({g.grad()}, g, 1)));
             },
             save_in(0))
         .samples({"f(T(5, 3), [I(5, high=4)], (4, 3))"});

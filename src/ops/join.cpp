@@ -150,7 +150,7 @@ void stack_gradient(Grad& g) {
 }
 
 /// The inputs with at least `dims` dimensions, new ones as numpy's atleast_nd puts them.
-std::vector<Tensor> at_least(const Call& c, int dims) {
+std::vector<Tensor> with_dims(const Call& c, int dims) {
     std::vector<Tensor> out(c.in, c.in + c.inputs);
     for (Tensor& t : out) {
         if (t.ndim() == 0 && dims > 0) t = reshape(t, Dims{1});
@@ -220,7 +220,7 @@ void block_diag_gradient(Grad& g) {
 
 void hstack_body(Call& c) {
     require_some(c);
-    auto parts = at_least(c, 1);
+    auto parts = with_dims(c, 1);
     c.set(cat.over(parts, {parts[0].ndim() == 1 ? 0 : 1}));
 }
 
@@ -318,7 +318,7 @@ void register_join(Table& t) {
     t.add("vstack(Tensor[] tensors) -> Tensor")
         .body([](Call& c) {
             require_some(c);
-            c.set(cat.over(at_least(c, 2), {0}));
+            c.set(cat.over(with_dims(c, 2), {0}));
         })
         .batch(Batch::Body)
         .doc("cat along dimension 0; 1-d tensors are rows.\n"
@@ -332,7 +332,7 @@ void register_join(Table& t) {
     t.add("dstack(Tensor[] tensors) -> Tensor")
         .body([](Call& c) {
             require_some(c);
-            c.set(cat.over(at_least(c, 3), {2}));
+            c.set(cat.over(with_dims(c, 3), {2}));
         })
         .batch(Batch::Body)
         .doc("cat along dimension 2; 1-d and 2-d tensors get it as a new one.\n"

@@ -7,7 +7,7 @@ namespace weft {
 namespace ops {
 namespace {
 
-void factor_shape(Call& c) {
+void ldl_shape(Call& c) {
     const Tensor& A = c.in[0];
     expect_matrix("linalg.ldl_factor", A, true);
     c.add(Tensor::layout(A.dtype(), A.shape()));
@@ -15,7 +15,7 @@ void factor_shape(Call& c) {
     c.add(Tensor::layout(DType::Int32, batch_of(A)));
 }
 
-void factor_kernel(Call& c) {
+void ldl_kernel(Call& c) {
     const Tensor A = as_contiguous(c.in[0]);
     const Matrices m(A);
     Unlocked unlocked(A.numel() * m.columns);
@@ -25,7 +25,7 @@ void factor_kernel(Call& c) {
     });
 }
 
-void solve_shape(Call& c) {
+void ldl_solve_shape(Call& c) {
     const Tensor &LD = c.in[0], &pivots = c.in[1], &B = c.in[2];
     constexpr std::string_view who = "linalg.ldl_solve";
     expect_matrix(who, LD, true);
@@ -58,7 +58,7 @@ void expect_pivots(const Tensor& pivots, int64_t n) {
     }
 }
 
-void solve_kernel(Call& c) {
+void ldl_solve_kernel(Call& c) {
     const Tensor LD = as_contiguous(c.in[0]), pivots = as_contiguous(c.in[1]);
     const Tensor& X = c.out(0);
     copy_into(X, c.in[2]);
@@ -82,8 +82,8 @@ void register_ldl(Table& table) {
              "pivots, Tensor info)")
         .no_onnx("no factors of matrices")
         .doc("The factors of a symmetric A = L D Lᵀ.")
-        .shape(factor_shape)
-        .kernel(factor_kernel)
+        .shape(ldl_shape)
+        .kernel(ldl_kernel)
         .every_dtype()
         .batch(batch_last<2>)
         .internal()
@@ -96,8 +96,8 @@ void register_ldl(Table& table) {
              "Tensor")
         .no_onnx("no systems of equations")
         .doc("The X with A X = B for those factors of A.")
-        .shape(solve_shape)
-        .kernel(solve_kernel)
+        .shape(ldl_solve_shape)
+        .kernel(ldl_solve_kernel)
         .every_dtype()
         .internal()
         .in_packages()

@@ -8,10 +8,7 @@ namespace weft {
 namespace ops {
 namespace {
 
-const Function pinv{"linalg_pinv"}, svd{"linalg_svd"}, eigh{"linalg_eigh"}, eye{"eye"},
-    abs_op{"abs"}, amax{"amax"};
-
-int64_t last(const Tensor& t, int back) { return t.size(t.ndim() - back); }
+const Function pinv{"linalg_pinv"}, eigh{"linalg_eigh"};
 
 // ---- pseudo-inverses
 
@@ -31,7 +28,7 @@ void pinv_kernel(Call& c) {
     const bool hermitian = c.attr(2).as_bool();
     const std::vector<Tensor> parts = hermitian ? eigh.all({A}) : svd.all({A}, {false});
     const Tensor values = parts[hermitian ? 0 : 1];
-    const Tensor sizes = hermitian ? abs_op(values) : values;
+    const Tensor sizes = hermitian ? absolute(values) : values;
     const Tensor least = maximum(amax(sizes, Dims{-1}, true) * rtol, number(atol, sizes.dtype()));
     const Tensor zero = number(0, values.dtype()), kept = gt(sizes, least);
     const Tensor inverse = where(kept, 1.0 / where(kept, values, number(1, values.dtype())), zero);
@@ -78,7 +75,7 @@ void lstsq_shape(Call& c) {
 }
 
 /// Each matrix of a batch that broadcasts to `batch`.
-Tensor each_of(const Tensor& A, DimSpan batch) {
+Tensor broadcast_matrices(const Tensor& A, DimSpan batch) {
     const Dims shape = joined(batch, {last(A, 2), last(A, 1)});
     if (equal(A.shape(), shape)) return as_contiguous(A);
     Tensor out = Tensor::empty(A.dtype(), shape);
@@ -88,7 +85,8 @@ Tensor each_of(const Tensor& A, DimSpan batch) {
 
 void lstsq_kernel(Call& c) {
     const Tensor& X = c.out(0);
-    const Tensor A = each_of(c.in[0], batch_of(X)), B = each_of(c.in[1], batch_of(X));
+    const Tensor A = broadcast_matrices(c.in[0], batch_of(X)),
+                 B = broadcast_matrices(c.in[1], batch_of(X));
     const kernels::LeastSquares way = driver(c);
     const Matrices m(A);
     int64_t failed = -1;

@@ -24,6 +24,8 @@ struct Matrices {
     explicit Matrices(const Tensor& A);
 };
 
+/// The size of the last dim (`back` 1) or of one before it.
+inline int64_t last(const Tensor& t, int back) { return t.size(t.ndim() - back); }
 /// The shape without its last `n` dims.
 inline DimSpan without_last(DimSpan shape, int n) { return shape.first(shape.size() - n); }
 inline DimSpan batch_of(const Tensor& A) { return without_last(A.shape(), 2); }

@@ -8,10 +8,12 @@ namespace weft {
 namespace ops {
 namespace {
 
-const Function inv_ex{"linalg_inv_ex"}, solve_ex{"linalg_solve_ex"}, cofactors{"_linalg_cofactors"},
-    svd{"linalg_svd"}, prod{"prod.dim"}, det{"linalg_det"};
+const Function inv_ex{"linalg_inv_ex"}, cofactors{"_linalg_cofactors"}, prod{"prod.dim"},
+    det{"linalg_det"};
 
-int64_t work(const Matrices& m, int64_t each) { return m.count * m.columns * m.columns * each; }
+int64_t solve_work(const Matrices& m, int64_t each) {
+    return m.count * m.columns * m.columns * each;
+}
 
 [[noreturn]] void fail_singular(std::string_view who, std::string_view got) {
     fail(ErrorKind::LinAlg, who, "an invertible matrix", text("a singular one (", who, got));
@@ -29,7 +31,7 @@ void inv_kernel(Call& c) {
     const Tensor A = as_contiguous(c.in[0]), info = c.out(1);
     const Matrices m(A);
     {
-        Unlocked unlocked(work(m, m.columns));
+        Unlocked unlocked(solve_work(m, m.columns));
         dispatch<MatrixTypes>(A.dtype(), "linalg.inv", [&]<class T>() {
             kernels::inverse(m.count, m.columns, A.data<T>(), c.out(0).data<T>(),
                              info.data<int32_t>());
@@ -96,7 +98,7 @@ void solve_kernel(Call& c) {
     for (const int64_t size : batch) count *= size;
     const int64_t k = vectors ? 1 : X.size(X.ndim() - 1);
     {
-        Unlocked unlocked(work(m, m.columns) + count * m.columns * m.columns * k);
+        Unlocked unlocked(solve_work(m, m.columns) + count * m.columns * m.columns * k);
         dispatch<MatrixTypes>(A.dtype(), "linalg.solve", [&]<class T>() {
             kernels::solve({count, spread.of(), m.count}, m.columns, k, A.data<T>(), X.data<T>(),
                            info.data<int32_t>());
@@ -183,7 +185,7 @@ template <bool Logs>
 void determinant_kernel(Call& c) {
     const Tensor A = as_contiguous(c.in[0]);
     const Matrices m(A);
-    Unlocked unlocked(work(m, m.columns));
+    Unlocked unlocked(solve_work(m, m.columns));
     dispatch<MatrixTypes>(A.dtype(), c.name(), [&]<class T>() {
         using Real = kernels::lapack::Real<T>;
         kernels::determinant(m.count, m.columns, A.data<T>(), c.out(0).data<T>(),

@@ -42,8 +42,6 @@ namespace {
 using namespace ops;
 namespace math = kernels::math;
 
-const Function absolute{"abs"};
-
 template <class T>
 WEFT_INLINE T sign_of(T d) {
     return d > T{0} ? T{1} : d < T{0} ? T{-1} : d * T{0};
@@ -185,7 +183,7 @@ Tensor curvature(const Grad& g) {
     return L::curved(d, g.grad() * g.in(0) * scale, p);
 }
 
-void backward_shape(Call& c) {
+void loss_backward_shape(Call& c) {
     c.add(Tensor::layout(difference_dtype(c.name(), c.in[1], c.in[2]),
                          joint_shape(c.name(), c.in[1], c.in[2])));
 }
@@ -198,7 +196,7 @@ OpBuilder add_difference_loss(Table& t, const std::string& name, const std::stri
     t.add(std::string(Names<L>::backward) +
           "(Tensor grad_output, Tensor self, Tensor target, str reduction" + type + ") -> Tensor")
         .doc(text("The gradient of ", name, " to its input; minus the one to its target."))
-        .shape(backward_shape)
+        .shape(loss_backward_shape)
         .kernel(difference_backward_kernel<L>)
         .internal()
         .grad(0, save_in(1) | save_in(2),

@@ -7,10 +7,8 @@ namespace weft {
 namespace ops {
 namespace {
 
-const Function permutation{"_linalg_permutation"}, lu_solve{"linalg_lu_solve"},
-    solve_triangular{"linalg_solve_triangular"}, tril{"tril"}, triu{"triu"}, eye{"eye"};
+const Function permutation{"_linalg_permutation"}, lu_solve{"linalg_lu_solve"};
 
-int64_t last(const Tensor& t, int back) { return t.size(t.ndim() - back); }
 Tensor rows_of(const Tensor& t, int64_t from, int64_t count) { return narrow(t, -2, from, count); }
 Tensor columns_of(const Tensor& t, int64_t from, int64_t count) {
     return narrow(t, -1, from, count);
@@ -23,7 +21,7 @@ std::string factored_by(const Call& c) {
     return c.attr(1).none() ? "linalg.lu_factor_ex" : c.attr(1).as_text();
 }
 
-void factor_shape(Call& c) {
+void lu_shape(Call& c) {
     const Tensor& A = c.in[0];
     expect_matrix(factored_by(c), A);
     const Matrices m(A);
@@ -32,7 +30,7 @@ void factor_shape(Call& c) {
     c.add(Tensor::layout(DType::Int32, batch_of(A)));
 }
 
-void factor_kernel(Call& c) {
+void lu_kernel(Call& c) {
     const Tensor A = as_contiguous(c.in[0]), info = c.out(2);
     const Matrices m(A);
     {
@@ -107,7 +105,7 @@ void permutation_kernel(Call& c) {
 
 // ---- solutions
 
-void solve_shape(Call& c) {
+void lu_solve_shape(Call& c) {
     const Tensor &LU = c.in[0], &pivots = c.in[1], &B = c.in[2];
     constexpr std::string_view who = "linalg.lu_solve";
     expect_matrix(who, LU, true);
@@ -130,7 +128,7 @@ void solve_shape(Call& c) {
     c.add(Tensor::layout(B.dtype(), shape));
 }
 
-void solve_kernel(Call& c) {
+void lu_solve_kernel(Call& c) {
     ModeGuard no_graph(0, kGradMode);
     // X A = B is Aᴴ Xᴴ = Bᴴ.
     const bool left = c.attr(0).as_bool(), adjoint = c.attr(1).as_bool() == left;
@@ -154,7 +152,7 @@ void solve_kernel(Call& c) {
     if (!left) copy_into(out, conj(transposed(X)));
 }
 
-void solve_gradient(Grad& g) {
+void lu_solve_gradient(Grad& g) {
     const bool left = g.attr(0).as_bool(), adjoint = g.attr(1).as_bool();
     const Tensor LU = g.in(0), pivots = g.in(1), X = g.out(0);
     const Tensor dB = lu_solve(LU, pivots, g.grad(), left, !adjoint);
@@ -178,8 +176,8 @@ void register_lu(Table& table) {
         .no_onnx("no factors of matrices")
         .doc("The factors of A = P L U in one matrix, the row swaps, and the first zero pivot or "
              "0.\nRuntimeError for a zero pivot with `check_errors`, in the name of `who`.")
-        .shape(factor_shape)
-        .kernel(factor_kernel)
+        .shape(lu_shape)
+        .kernel(lu_kernel)
         .every_dtype()
         .batch(batch_last<2>)
         .internal()
@@ -211,15 +209,15 @@ void register_lu(Table& table) {
         .no_onnx("no systems of equations")
         .doc("The X with A X = B for the factors of A; of Aᴴ with `adjoint`; X A = B if not "
              "`left`.")
-        .shape(solve_shape)
-        .kernel(solve_kernel)
+        .shape(lu_solve_shape)
+        .kernel(lu_solve_kernel)
         .every_dtype()
         .batch([](const BatchCall& c, BatchForm& form) {
             return equal(batch_of(c.in(0)), batch_of(c.in(2))) && batch_whole(c, form);
         })
         .internal()
         .in_packages()
-        .joint_grad(save_in(0) | save_in(1) | save_out(0), solve_gradient, 0b101);
+        .joint_grad(save_in(0) | save_in(1) | save_out(0), lu_solve_gradient, 0b101);
 }
 
 }  // namespace weft

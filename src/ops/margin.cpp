@@ -12,20 +12,20 @@ namespace {
 
 using namespace ops;
 
-constexpr const char* kWho = "multi_margin_loss";
+constexpr const char* kMultiMargin = "multi_margin_loss";
 
 /// Inputs (scores [rows, classes], targets [rows]), attributes (p, margin).
 void margin_shape(Call& c) {
     const Tensor &x = c.in[0], &target = c.in[1];
     WEFT_EXPECT(x.ndim() == 2 && x.size(1) > 0 && target.ndim() == 1 && target.size(0) == x.size(0),
-                Runtime, kWho, "scores (rows, classes) and a target for each row",
+                Runtime, kMultiMargin, "scores (rows, classes) and a target for each row",
                 text(to_string(x.shape()), " and ", to_string(target.shape())));
-    WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, kWho, "scores of a floating dtype",
+    WEFT_EXPECT(is_floating(x.dtype()), NotImplemented, kMultiMargin, "scores of a floating dtype",
                 name(x.dtype()));
-    WEFT_EXPECT(target.dtype() == DType::Int64, Runtime, kWho, "targets of dtype int64",
+    WEFT_EXPECT(target.dtype() == DType::Int64, Runtime, kMultiMargin, "targets of dtype int64",
                 name(target.dtype()));
-    WEFT_EXPECT(c.attr(0).as_int() == 1 || c.attr(0).as_int() == 2, Value, kWho, "p of 1 or 2",
-                text(c.attr(0).as_int(), " (only p == 1 and p == 2 supported)"));
+    WEFT_EXPECT(c.attr(0).as_int() == 1 || c.attr(0).as_int() == 2, Value, kMultiMargin,
+                "p of 1 or 2", text(c.attr(0).as_int(), " (only p == 1 and p == 2 supported)"));
     c.add(Tensor::layout(x.dtype(), Dims{x.size(0)}));
 }
 
@@ -33,7 +33,7 @@ void margin_kernel(Call& c) {
     const Tensor x = as_contiguous(c.in[0]), target = as_contiguous(c.in[1]);
     const kernels::Targets targets{target.data<int64_t>(), 0};  // none is left out
     const int64_t* bad = kernels::bad_target(targets, target.numel(), x.size(1));
-    WEFT_EXPECT(!bad, Runtime, kWho, text("targets in [0, ", x.size(1), ")"),
+    WEFT_EXPECT(!bad, Runtime, kMultiMargin, text("targets in [0, ", x.size(1), ")"),
                 text(*bad, " (a target out of range)"));
     Unlocked unlocked(x.numel());
     dispatch<FloatingTypes>(x.dtype(), c.name(), [&]<class T>() {

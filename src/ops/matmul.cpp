@@ -19,7 +19,7 @@ namespace {
 
 using kernels::Trans;
 
-const Function mv{"mv"}, dot{"dot"}, unsafe_view{"_unsafe_view"}, squeeze_row{"_squeeze_row"};
+const Function mv{"mv"}, dot{"dot"}, squeeze_row{"_squeeze_row"};
 
 /// Runs a call as the product that `Describe` makes of its layouts.
 template <bool (*Describe)(const Call&, Product&)>
@@ -110,7 +110,7 @@ void mm_kernel(Call& c) {
 
 /// A product of two complex tensors from four of their parts, which are products of real ones.
 template <void (*Kernel)(Call&)>
-void or_complex(Call& c) {
+void or_complex_product(Call& c) {
     const Tensor& out = c.out(0);
     if (!is_complex(out.dtype())) return Kernel(c);
     DType part = real_dtype(out.dtype());
@@ -372,7 +372,7 @@ void linear_grad(Grad& g) {
 
 // ---- rows of products (Note [Rows] in batch.h)
 
-const Function linear{"linear"}, linear_each{"_linear_each"};
+const Function linear_each{"_linear_each"};
 
 /// The matrix `fixed` times a vector of each call.
 bool vectors(const BatchCall& c, BatchForm& form, int fixed) {
@@ -471,8 +471,8 @@ const char* linear_node(const Call& c) {
 bool describe_product(const Call& c, Product& found) {
     using Describe = bool (*)(const Call&, Product&);
     static constexpr std::pair<Kernel, Describe> kProducts[] = {
-        {or_complex<mm_kernel>, mm_product},
-        {or_complex<bmm_kernel>, bmm_product},
+        {or_complex_product<mm_kernel>, mm_product},
+        {or_complex_product<bmm_kernel>, bmm_product},
         {addmm_kernel, addmm_product},
         {linear_kernel, linear_product}};
     found.dtype = c.out(0).dtype();
@@ -496,7 +496,7 @@ void register_matmul(Table& table) {
         .doc("[m, k] times [k, n].\n\n>>> weft.mm(weft.ones(2, 3), weft.ones(3, 1))\n"
              "tensor([[3.],\n        [3.]])")
         .shape(mm_shape)
-        .kernel(or_complex<mm_kernel>)
+        .kernel(or_complex_product<mm_kernel>)
         .flops(product_flops<>)
         .batch(mm_rows, save_in(1))
         .out_form()
@@ -511,7 +511,7 @@ void register_matmul(Table& table) {
              ">>> weft.bmm(weft.ones(2, 1, 3), weft.ones(2, 3, 1)).flatten()\n"
              "tensor([3., 3.])")
         .shape(bmm_shape)
-        .kernel(or_complex<bmm_kernel>)
+        .kernel(or_complex_product<bmm_kernel>)
         .flops(product_flops<>)
         .batch(bmm_rows)
         .out_form()
@@ -525,7 +525,7 @@ void register_matmul(Table& table) {
              ">>> weft.mv(weft.tensor([[1., 2.], [3., 4.]]), weft.tensor([1., 1.]))\n"
              "tensor([3., 7.])")
         .shape(mv_shape)
-        .kernel(or_complex<mv_kernel>)
+        .kernel(or_complex_product<mv_kernel>)
         .flops(product_flops<>)
         .batch(mv_rows)
         .out_form()
@@ -542,7 +542,7 @@ void register_matmul(Table& table) {
              ">>> weft.dot(weft.tensor([1, 2]), weft.tensor([3, 4]))\n"
              "tensor(11)")
         .shape(dot_shape)
-        .kernel(or_complex<dot_kernel>)
+        .kernel(or_complex_product<dot_kernel>)
         .flops(product_flops<>)
         .batch(dot_rows)
         .out_form()

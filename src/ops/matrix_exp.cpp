@@ -15,7 +15,7 @@ void shape(Call& c) {
     c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape()));
 }
 
-void kernel(Call& c) {
+void matrix_exp_kernel(Call& c) {
     const Tensor A = as_contiguous(c.in[0]);
     const Matrices m(A);
     Unlocked unlocked(m.count * m.columns * m.columns * m.columns * 5);
@@ -26,7 +26,7 @@ void kernel(Call& c) {
 
 /// Mathias, "A chain rule for matrix functions", 1996: the exponential of [[A, E], [0, A]] has the
 /// derivative along E in its corner.
-Tensor gradient(const Grad& g) {
+Tensor matrix_exp_gradient(const Grad& g) {
     const Tensor H = mH(g.in(0));
     const int64_t n = H.size(H.ndim() - 1);
     const Tensor upper = cat.over({H, g.grad()}, {-1}), lower = cat.over({zeros_like(H), H}, {-1});
@@ -43,12 +43,12 @@ void register_matrix_exp(Table& table) {
         .no_onnx("no matrix exponential")
         .doc("The matrix exponential.")
         .shape(shape)
-        .kernel(kernel)
+        .kernel(matrix_exp_kernel)
         .every_dtype()
         .batch(batch_last<2>)
         .internal()
         .in_packages()
-        .grad(0, save_in(0), gradient)
+        .grad(0, save_in(0), matrix_exp_gradient)
         .samples({"f(T(3, 3))", "f(T(2, 2, 2))", "f(T(1, 1))", "f(T(0, 2, 2))"});
 }
 

@@ -14,10 +14,8 @@ namespace {
 using namespace ops;
 using kernels::Axis;
 
-const Function mean_dim{"mean.dim"}, vector_norm{"linalg_vector_norm"}, magnitude{"abs"},
-    amax{"amax"}, amin{"amin"}, sgn{"sgn"}, finite{"isfinite"};
-const Function logical_or{"logical_or"}, var{"var"}, standard_deviation{"std"},
-    var_mean{"_var_mean"}, std_mean{"_std_mean"};
+const Function vector_norm{"linalg_vector_norm"}, amin{"amin"}, is_finite{"isfinite"};
+const Function var{"var"}, standard_deviation{"std"}, var_mean{"_var_mean"}, std_mean{"_std_mean"};
 
 /// `t`, with 0 where `mask` holds.
 Tensor zero_where(const Tensor& mask, const Tensor& t) {
@@ -234,7 +232,7 @@ Tensor general_norm(const Tensor& x, double ord, const Value& dim, const Value& 
     ModeGuard no_graph(0, kGradMode);
     constexpr double inf = std::numeric_limits<double>::infinity();
     if (ord == 0) return sum_dim(ne(x, number(0, x.dtype())), dim, keepdim, x.dtype());
-    Tensor a = magnitude(x);
+    Tensor a = absolute(x);
     if (ord == 1) return sum_dim(a, dim, keepdim);
     if (ord == inf) return amax(a, dim, keepdim);
     if (ord == -inf) return amin(a, dim, keepdim);
@@ -246,12 +244,12 @@ void norm_kernel(Call& c) {
     Tensor x = c.in[0];
     if (is_complex(x.dtype())) {
         ModeGuard no_graph(0, kGradMode);
-        x = magnitude(x);
+        x = absolute(x);
     }
     x = in_dtype(x, c.out(0).dtype());
     double ord = c.attr(0).as_double();
     if (ord != 0 && x.numel() > 0 && c.out(0).numel() == x.numel())  // no square that overflows
-        return copy_into(c.out(0), reshape(magnitude(x), Dims(c.out(0).shape())));
+        return copy_into(c.out(0), reshape(absolute(x), Dims(c.out(0).shape())));
     if (ord == 2) return reduce(x, dim_mask(c.name(), c.attr(1), x.ndim()), c.out(0), norm2_step);
     copy_into(c.out(0), general_norm(x, ord, c.attr(1), c.attr(2)));
 }
@@ -261,11 +259,11 @@ Tensor power_norm_gradient(const Tensor& x, const Tensor& r, const Tensor& d, do
                            FunctionRef<Tensor(const Tensor&)> spread_over) {
     auto raised = [](const Tensor& t, double p) { return pow(t, number(p, t.dtype())); };
     if (ord < 1)
-        return zero_where(is_zero(x), sgn(x) * raised(magnitude(x), ord - 1)) *
+        return zero_where(is_zero(x), sgn(x) * raised(absolute(x), ord - 1)) *
                spread_over(d * raised(r, 1 - ord));
     Tensor scale = spread_over(divided(d, raised(r, ord - 1)));
-    if (ord < 2) return sgn(x) * raised(magnitude(x), ord - 1) * scale;
-    return x * raised(magnitude(x), ord - 2) * scale;
+    if (ord < 2) return sgn(x) * raised(absolute(x), ord - 1) * scale;
+    return x * raised(absolute(x), ord - 2) * scale;
 }
 
 Tensor norm_gradient(const Grad& g) {
@@ -286,14 +284,14 @@ Tensor norm_gradient(const Grad& g) {
     }
     if (r.numel() == x.numel() && !std::isinf(ord)) return sgn(x) * spread_over(g.grad());
     if (std::isinf(ord)) {  // a NaN is a norm that is NaN
-        Tensor hits = as_dtype(logical_or(eq(magnitude(x), spread_over(r)), ne(x, x)), t);
+        Tensor hits = as_dtype(logical_or(eq(absolute(x), spread_over(r)), ne(x, x)), t);
         return sgn(x) * spread_over(g.grad()) * (hits / sum_dim(hits, g.attr(1), true));
     }
     return power_norm_gradient(x, r, g.grad(), ord, spread_over);
 }
 
 /// x, or the magnitudes of complex numbers.
-Tensor real_size(const Tensor& x) { return is_complex(x.dtype()) ? magnitude(x) : x; }
+Tensor real_size(const Tensor& x) { return is_complex(x.dtype()) ? absolute(x) : x; }
 
 Value text_order(const Value& p) {
     const std::string& s = p.as_text();
@@ -354,7 +352,7 @@ void complex_logsumexp(Call& c) {
     Tensor x = as_contiguous(c.in[0]), zero = number(0, real_dtype(x.dtype()));
     if (x.numel() == 0) return copy_into(c.out(0), log(sum_dim(x, c.attr(0), c.attr(1))));
     Tensor top = amax(part_of(x, 0), c.attr(0), true);
-    top = where(finite(top), top, zero);
+    top = where(is_finite(top), top, zero);
     Tensor sum = log(sum_dim(exp(x - top), c.attr(0), true)) + top;
     copy_into(c.out(0), reshape(sum, Dims(c.out(0).shape())));
 }

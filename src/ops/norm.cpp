@@ -11,8 +11,7 @@ namespace {
 
 using namespace ops;
 
-const Function mean_dim{"mean.dim"}, forward{"native_layer_norm"},
-    backward{"native_layer_norm_backward"};
+const Function forward{"native_layer_norm"}, backward{"native_layer_norm_backward"};
 
 /// The input as rows of the normalized dims.
 struct Rows {
@@ -45,7 +44,7 @@ Dims statistics_shape(DimSpan shape, size_t normalized) {
     return out;
 }
 
-void forward_shape(Call& c) {
+void layer_norm_shape(Call& c) {
     const Tensor& x = c.in[0];
     DimSpan normalized = c.attr(0).as_ints();
     size_t k = normalized.size();
@@ -65,25 +64,22 @@ void forward_shape(Call& c) {
 }
 
 template <class T>
-T* memory(const Tensor& t) {
+T* memory_or_null(const Tensor& t) {
     return t.defined() ? t.data<T>() : nullptr;
 }
 
-void forward_kernel(Call& c) {
+void layer_norm_kernel(Call& c) {
     Tensor x = as_contiguous(c.in[0]), gamma = dense(c.in[1]), beta = dense(c.in[2]);
     Rows shape(x.shape(), c.attr(0).as_ints().size());
     Unlocked unlocked(4 * x.numel());
     dispatch<FloatingTypes>(x.dtype(), "layer_norm", [&]<class T>() {
-        kernels::layer_norm(x.data<T>(), memory<T>(gamma), memory<T>(beta), c.attr(1).as_double(),
-                            c.out(0).data<T>(), c.out(1).data<T>(), c.out(2).data<T>(), shape.rows,
-                            shape.n);
+        kernels::layer_norm(x.data<T>(), memory_or_null<T>(gamma), memory_or_null<T>(beta),
+                            c.attr(1).as_double(), c.out(0).data<T>(), c.out(1).data<T>(),
+                            c.out(2).data<T>(), shape.rows, shape.n);
     });
 }
 
-/// Which gradients the backward makes: bits of its attribute `wanted`.
-enum Wanted { kInput = 1, kWeight = 2, kBias = 4 };
-
-void forward_gradient(Grad& g) {
+void layer_norm_gradient(Grad& g) {
     int wanted = (g.needs(0) ? kInput : 0) | (g.needs(1) ? kWeight : 0) | (g.needs(2) ? kBias : 0);
     Tensor in[] = {g.grad(), g.in(0), g.out(1), g.out(2), g.in(1)};
     Value attrs[] = {g.attr(0), g.attr(1), wanted};
@@ -94,7 +90,7 @@ void forward_gradient(Grad& g) {
 }
 
 /// Gradients nobody wants are empty tensors.
-void backward_shape(Call& c) {
+void layer_norm_backward_shape(Call& c) {
     const Tensor& x = c.in[1];
     int64_t wanted = c.attr(2).as_int();
     const Dims none{0};
@@ -104,7 +100,7 @@ void backward_shape(Call& c) {
                              wanted >> i & 1 ? shapes[i] : DimSpan(none)));
 }
 
-void backward_kernel(Call& c) {
+void layer_norm_backward_kernel(Call& c) {
     const Tensor& x_in = c.in[1];
     Tensor dy = as_contiguous(c.in[0], x_in.dtype()), x = as_contiguous(x_in),
            mean = dense(c.in[2]), rstd = dense(c.in[3]), gamma = dense(c.in[4]);
@@ -113,8 +109,9 @@ void backward_kernel(Call& c) {
     Unlocked unlocked(8 * x.numel());
     dispatch<FloatingTypes>(x.dtype(), "layer_norm", [&]<class T>() {
         auto out = [&](int i) { return wanted >> i & 1 ? c.out(i).data<T>() : nullptr; };
-        kernels::layer_norm_backward(dy.data<T>(), x.data<T>(), memory<T>(gamma), mean.data<T>(),
-                                     rstd.data<T>(), out(0), out(1), out(2), shape.rows, shape.n);
+        kernels::layer_norm_backward(dy.data<T>(), x.data<T>(), memory_or_null<T>(gamma),
+                                     mean.data<T>(), rstd.data<T>(), out(0), out(1), out(2),
+                                     shape.rows, shape.n);
     });
 }
 
@@ -128,12 +125,12 @@ void backward_kernel(Call& c) {
 ///     to x:  A(hw dy) - r (b A hx + a A c) - u r <hx, A c> / n,  c = w dy, a = mean(hx u),
 ///            b = mean(c u)
 /// All of it is written over x, not over the saved mean and rstd, so third derivatives hold too.
-struct Second {
+struct LayerNormSecond {
     Tensor x, u, r;
     Dims last;
     double n;
 
-    Second(const Tensor& x, int normalized, double eps) : x(x) {
+    LayerNormSecond(const Tensor& x, int normalized, double eps) : x(x) {
         n = 1;
         for (int i = 1; i <= normalized; ++i) {
             last.push_back(-i);
@@ -147,12 +144,10 @@ struct Second {
     Tensor apply(const Tensor& c) const { return r * (c - mean(c) - u * mean(c * u)); }
 };
 
-Tensor plus(const Tensor& a, const Tensor& b) { return a.defined() ? a + b : b; }
-
-void backward_gradient(Grad& g) {
+void layer_norm_second_gradient(Grad& g) {
     Tensor dy = g.in(0), w = g.in(4), hx = g.grad(0), hw = g.grad(1), hb = g.grad(2);
     int normalized = static_cast<int>(g.attr(0).as_ints().size());
-    Second s(g.in(1), normalized, g.attr(1).as_double());
+    LayerNormSecond s(g.in(1), normalized, g.attr(1).as_double());
     Tensor to_dy, to_x, to_w;
     auto weighted = [&](const Tensor& t) { return w.defined() ? t * w : t; };
     if (hx.defined()) {
@@ -217,14 +212,14 @@ void register_norm(Table& t) {
              ">>> x = weft.tensor([[1.0, 3.0]])\n"
              ">>> weft.native_layer_norm(x, (2,), None, None, 0.0)\n"
              "(tensor([[-1.,  1.]]), tensor([[2.]]), tensor([[1.]]))")
-        .shape(forward_shape)
-        .kernel(forward_kernel)
+        .shape(layer_norm_shape)
+        .kernel(layer_norm_kernel)
         .function_only()
         .no_onnx("the statistics of layer_norm, which has a form")
         .batch(norm_rows, save_in(1) | save_in(2))
         .constant_output(1)
         .constant_output(2)
-        .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), forward_gradient)
+        .joint_grad(save_in(0) | save_in(1) | save_out(1) | save_out(2), layer_norm_gradient)
         .samples({"f(T(2, 3), (3,), T(3), T(3), 1e-5)"});
     t.add("native_layer_norm_backward(Tensor grad_out, Tensor input, int[] normalized_shape, "
           "Tensor mean, Tensor rstd, Tensor? weight, float eps, int wanted=7) -> (Tensor, Tensor, "
@@ -232,10 +227,10 @@ void register_norm(Table& t) {
         .doc("The gradients of native_layer_norm's input, weight and bias; `wanted` has a bit\n"
              "for each, those not wanted come out empty. mean and rstd are taken as functions of\n"
              "the input.")
-        .shape(backward_shape)
-        .kernel(backward_kernel)
+        .shape(layer_norm_backward_shape)
+        .kernel(layer_norm_backward_kernel)
         .internal()
-        .joint_grad(save_in(0) | save_in(1) | save_in(4), backward_gradient);
+        .joint_grad(save_in(0) | save_in(1) | save_in(4), layer_norm_second_gradient);
 }
 
 }  // namespace weft

@@ -5,7 +5,7 @@
 /// layers that stay in float32 in a narrow model: the result is narrow, the statistics and the
 /// parameters' gradients are float32.
 #pragma once
-#include "ops/op.h"
+#include "ops/functions.h"
 
 namespace weft::ops {
 
@@ -27,5 +27,11 @@ inline DType statistics_dtype(const Call& c, std::string_view who, int first, in
     }
     return seen ? seen->dtype() : x;
 }
+
+/// Which gradients a backward makes: bits of its attribute `wanted`.
+enum Wanted { kInput = 1, kWeight = 2, kBias = 4 };
+
+/// a + b, where a may be none.
+inline Tensor plus(const Tensor& a, const Tensor& b) { return a.defined() ? a + b : b; }
 
 }  // namespace weft::ops

@@ -11,7 +11,7 @@
 namespace weft::ops {
 namespace {
 
-constexpr int64_t kGrain = 16384;
+constexpr int64_t kOptimGrain = 16384;
 
 template <class T>
 struct Pointers {
@@ -131,7 +131,7 @@ void step(const StepTarget& t, const double* settings, bool maximize, LastRule& 
         with_present<Rule<T>>(present, [&](auto mask) {
             const auto rule = rule_for<Rule<T>>(t, dtype, settings, last);
             Unlocked unlocked(n);
-            parallel_for(n, kGrain, [&](int64_t b, int64_t e) {
+            parallel_for(n, kOptimGrain, [&](int64_t b, int64_t e) {
                 kernels::per_isa<StepBody<Rule, decltype(mask)::value>>(
                     b, e, at, maximize ? T(-1) : T(1), rule);
             });

@@ -7,11 +7,6 @@ namespace weft {
 namespace ops {
 namespace {
 
-const Function solve_triangular{"linalg_solve_triangular"}, tril{"tril"}, diagonal{"diagonal"},
-    diag_embed{"diag_embed"}, real{"real"}, eye{"eye"};
-
-int64_t last(const Tensor& t, int back) { return t.size(t.ndim() - back); }
-
 // ---- QR
 
 bool wants_q(const Call& c) { return c.attr(0).as_text() != "r"; }
@@ -73,7 +68,7 @@ Tensor qr_gradient(const Grad& g) {
 
 // ---- reflections
 
-void factor_kernel(Call& c) {
+void reflections_kernel(Call& c) {
     const Tensor A = as_contiguous(c.in[0]);
     const Matrices m(A);
     Unlocked unlocked(A.numel() * std::min(m.rows, m.columns));
@@ -83,7 +78,7 @@ void factor_kernel(Call& c) {
     });
 }
 
-void product_shape(Call& c) {
+void householder_shape(Call& c) {
     const Tensor &A = c.in[0], &tau = c.in[1];
     constexpr std::string_view who = "linalg.householder_product";
     expect_matrix(who, A);
@@ -99,7 +94,7 @@ void product_shape(Call& c) {
     c.add(Tensor::layout(A.dtype(), A.shape()));
 }
 
-void product_kernel(Call& c) {
+void householder_kernel(Call& c) {
     const Tensor A = as_contiguous(c.in[0]), tau = as_contiguous(c.in[1]);
     const Matrices m(A);
     Unlocked unlocked(A.numel() * m.columns * 2);
@@ -168,7 +163,7 @@ void register_orthogonal(Table& table) {
             c.add(Tensor::layout(A.dtype(), A.shape()));
             c.add(Tensor::layout(A.dtype(), joined(batch_of(A), {std::min(m.rows, m.columns)})));
         })
-        .kernel(factor_kernel)
+        .kernel(reflections_kernel)
         .every_dtype()
         .batch(batch_last<2>)
         .internal()
@@ -182,8 +177,8 @@ void register_orthogonal(Table& table) {
     table.add("linalg_householder_product(Tensor A, Tensor tau) -> Tensor")
         .no_onnx("no factors of matrices")
         .doc("The first columns of the product of Householder's reflections.")
-        .shape(product_shape)
-        .kernel(product_kernel)
+        .shape(householder_shape)
+        .kernel(householder_kernel)
         .every_dtype()
         .batch(batch_whole)
         .internal()

@@ -12,8 +12,7 @@ namespace {
 
 using namespace ops;
 
-const Function constant_pad{"constant_pad_nd"}, pad_places{"_pad_places"},
-    pad_places_backward{"_pad_places_backward"};
+const Function pad_places{"_pad_places"}, pad_places_backward{"_pad_places_backward"};
 
 /// PyTorch's words for pads of more dimensions than there are.
 std::string too_many(DimSpan pad, DimSpan shape) {
@@ -80,13 +79,13 @@ void constant_kernel(Call& c) {
 
 enum class Mode : uint8_t { Reflect, Replicate, Circular };
 
-Mode mode_of(const Value& text_value) {
+Mode pad_mode(const Value& text_value) {
     const std::string& s = text_value.as_text();
     return s == "reflect" ? Mode::Reflect : s == "replicate" ? Mode::Replicate : Mode::Circular;
 }
 
 /// The input index that output index i of a dim of size n reads.
-int64_t place(Mode mode, int64_t i, int64_t before, int64_t after, int64_t n) {
+int64_t padded_place(Mode mode, int64_t i, int64_t before, int64_t after, int64_t n) {
     if (mode == Mode::Circular) {  // around what negative pads leave
         int64_t cut = std::max<int64_t>(0, -before), left = n - cut - std::max<int64_t>(0, -after);
         i -= std::max<int64_t>(0, before);
@@ -156,11 +155,11 @@ struct Places {
             a.out = out[n - 1 - from_end];
             a.first = std::clamp<int64_t>(before, 0, a.out);
             a.last = std::max(a.first, a.out - std::max<int64_t>(0, after));
-            if (a.last > a.first) a.start = place(mode, a.first, before, after, a.in);
+            if (a.last > a.first) a.start = padded_place(mode, a.first, before, after, a.in);
             for (int64_t i = 0; i < a.first; ++i)
-                outside.push_back(place(mode, i, before, after, a.in));
+                outside.push_back(padded_place(mode, i, before, after, a.in));
             for (int64_t i = a.last; i < a.out; ++i)
-                outside.push_back(place(mode, i, before, after, a.in));
+                outside.push_back(padded_place(mode, i, before, after, a.in));
             a.edges = outside.data();
         }
     }
@@ -169,7 +168,7 @@ struct Places {
 void places_kernel(Call& c) {
     Tensor x = as_contiguous(c.in[0]);
     const Tensor& y = c.out(0);
-    Places p(x.shape(), y.shape(), c.attr(0).as_ints(), mode_of(c.attr(1)));
+    Places p(x.shape(), y.shape(), c.attr(0).as_ints(), pad_mode(c.attr(1)));
     Unlocked unlocked(y.numel());
     auto run = [&]<class T>() { kernels::pad(x.data<T>(), y.data<T>(), p.planes, p.axes); };
     switch (item_size(x.dtype())) {
@@ -189,7 +188,7 @@ void places_kernel(Call& c) {
 void places_backward_kernel(Call& c) {
     Tensor dy = as_contiguous(c.in[0]);
     const Tensor& dx = c.out(0);
-    Places p(dx.shape(), dy.shape(), c.attr(1).as_ints(), mode_of(c.attr(2)));
+    Places p(dx.shape(), dy.shape(), c.attr(1).as_ints(), pad_mode(c.attr(2)));
     dispatch<WithComplex<FloatingTypes>>(dy.dtype(), "pad", [&]<class T>() {
         kernels::pad_backward(dy.data<T>(), dx.data<T>(), p.planes, p.axes);
     });
@@ -211,13 +210,13 @@ PlacesNodes places_nodes(const Value& pad, Mode mode) {
     return names[mode == Mode::Replicate][pad.as_ints().size() / 2 - 1];
 }
 const char* places_node(const Call& c) {
-    return places_nodes(c.attr(0), mode_of(c.attr(1))).forward;
+    return places_nodes(c.attr(0), pad_mode(c.attr(1))).forward;
 }
 
 /// PyTorch's gradients of the first two depend on the input, as zeros.
 Tensor places_gradient(const Grad& g) {
     Tensor dx = pad_places_backward(g.grad(), g.in_shape(0), g.attr(0), g.attr(1));
-    const char* node = places_nodes(g.attr(0), mode_of(g.attr(1))).backward;
+    const char* node = places_nodes(g.attr(0), pad_mode(g.attr(1))).backward;
     return node ? g.constant_in(0, dx, node) : dx;
 }
 

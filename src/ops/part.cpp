@@ -11,8 +11,7 @@ namespace {
 
 using namespace ops;
 
-const Function select_backward{"select_backward"}, slice_backward{"slice_backward"},
-    diagonal_backward{"diagonal_backward"};
+const Function select_backward{"select_backward"}, diagonal_backward{"diagonal_backward"};
 
 int part_dim(const Call& c, const Value& dim) {
     WEFT_EXPECT(c.in[0].ndim() > 0, Index, c.name(), "a tensor with dimensions",
@@ -195,7 +194,7 @@ void diagonal_shape(Call& c) {
 
 // ---- the gradients of parts --------------------------------------------------------------------
 
-void sized_shape(Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints())); }
+void sized_as_shape(Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.attr(0).as_ints())); }
 
 /// c.out(0) is zero but for the part under (shape, strides, offset), which is c.in[0].
 void place(Call& c, DimSpan shape, DimSpan strides, int64_t offset) {
@@ -368,7 +367,7 @@ void register_part(Table& t) {
     register_views(t);
     t.add("select_backward(Tensor grad_output, int[] input_sizes, int dim, int index) -> Tensor")
         .doc("Zeros of input_sizes with grad_output at `index` of `dim`: the gradient of select.")
-        .shape(sized_shape)
+        .shape(sized_as_shape)
         .kernel(select_backward_kernel)
         .every_dtype()
         .internal()
@@ -378,7 +377,7 @@ void register_part(Table& t) {
     t.add("slice_backward(Tensor grad_output, int[] input_sizes, int dim, int? start, int? end, "
           "int step) -> Tensor")
         .doc("Zeros of input_sizes with grad_output in a slice of `dim`: the gradient of slice.")
-        .shape(sized_shape)
+        .shape(sized_as_shape)
         .kernel(slice_backward_kernel)
         .every_dtype()
         .internal()
@@ -391,7 +390,7 @@ void register_part(Table& t) {
     t.add("diagonal_backward(Tensor grad_output, int[] input_sizes, int offset, int dim1, int "
           "dim2) -> Tensor")
         .doc("Zeros of input_sizes with grad_output on a diagonal: the gradient of diagonal.")
-        .shape(sized_shape)
+        .shape(sized_as_shape)
         .kernel(diagonal_backward_kernel)
         .every_dtype()
         .internal()

@@ -191,12 +191,12 @@ void pack_gradient(Grad& g) {
 
 // ---- _take -------------------------------------------------------------------------------------
 
-void take_shape(Call& c) {
+void taken_shape(Call& c) {
     check_within(c, c.in[0], c.attr(0).as_int(), count_elements(c.op->name, c.attr(1).as_ints()));
     c.add(Tensor::layout(c.in[0].dtype(), c.attr(1).as_ints(), c.attr(2).as_ints()));
 }
 
-void take_kernel(Call& c) {
+void taken_kernel(Call& c) {
     const Tensor& out = c.out(0);
     Tensor dense = Tensor::layout(out.dtype(), out.shape());
     copy_into(out, c.in[0].view_as(out.shape(), dense.strides(), c.attr(0).as_int()));
@@ -211,7 +211,7 @@ const char* taken_name(const Call& c) {
     return c.attr(3).none() ? "TakeBackward0" : intern(c.attr(3).as_text());
 }
 
-void take_gradient(Grad& g) {
+void taken_gradient(Grad& g) {
     if (g.set_part(0, g.grad(), add_taken)) return;
     int64_t n = g.grad().numel();
     Tensor at = int_tensor(n);
@@ -276,12 +276,12 @@ void register_place(Table& t) {
             "Elements of a contiguous tensor from `offset` on, copied into a tensor of their own;\n"
             "`name` is the node's: that of the op which made them. `used`: Note [Taken values].")
         .node_name(taken_name)
-        .shape(take_shape)
-        .kernel(take_kernel)
+        .shape(taken_shape)
+        .kernel(taken_kernel)
         .every_dtype()
         .way(take_way)
         .internal()
-        .joint_grad(0, take_gradient)
+        .joint_grad(0, taken_gradient)
         .samples({"f(T(4, 3), 3, (2, 3), (3, 1))", "f(T(4, 3), 5, (), ())",
                   "f(T(4, 3), 2, (2, 3), (1, 2))"});
 }

@@ -13,8 +13,6 @@
 namespace weft::ops {
 namespace {
 
-constexpr int64_t kGrain = kPointwiseGrain;
-
 struct Typed {
     DType type = DType::Bool;
     bool any = false;
@@ -44,7 +42,7 @@ void run_strided(kernels::MapLoop loop, const void* f, const Tensor& out, const 
     };
     kernels::StridedPlan<N> plan(out.shape(), stride_of);
     Unlocked unlocked(plan.count);
-    parallel_for(plan.count, kGrain, [&](int64_t begin, int64_t end) {
+    parallel_for(plan.count, kPointwiseGrain, [&](int64_t begin, int64_t end) {
         plan.run(base, begin, end,
                  [&](char* const* p, const int64_t* s, int64_t n) { loop(f, p, s, n); });
     });
@@ -129,7 +127,7 @@ void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tens
         flat &= in[i].numel() == 1 || (in[i].contiguous() && in[i].numel() == n);
     }
     if (flat) [[likely]] {
-        if (n <= kGrain) {
+        if (n <= kPointwiseGrain) {
             loop(f, p, s, n);
             return;
         }
@@ -137,7 +135,7 @@ void run_map(kernels::MapLoop loop, const void* f, const Tensor& out, const Tens
         for (int k = 0; k <= inputs; ++k) bytes += n * s[k];
         const bool stream = bytes >= kernels::stream_bytes();
         Unlocked unlocked(n);
-        parallel_for(n, kGrain, [&](int64_t begin, int64_t end) {
+        parallel_for(n, kPointwiseGrain, [&](int64_t begin, int64_t end) {
             char* at[4];
             for (int k = 0; k <= inputs; ++k) at[k] = p[k] + begin * s[k];
             if (!stream) return loop(f, at, s, end - begin);
@@ -162,7 +160,7 @@ namespace {
 template <int N>
 bool run_small_map(DType dtype, kernels::MapLoop loop, const void* f, const Call& c) {
     const TensorImpl& out = *c.out(0).impl();
-    if (!(out.flags & kContiguous) || out.numel > kGrain) return false;
+    if (!(out.flags & kContiguous) || out.numel > kPointwiseGrain) return false;
     char* p[N + 1] = {out.data};
     int64_t s[N + 1] = {item_size(out.dtype)};
     const int64_t step = item_size(dtype);

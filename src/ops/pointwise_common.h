@@ -3,6 +3,7 @@
 #pragma once
 #include <limits>
 
+#include "ops/conj.h"
 #include "ops/pointwise.h"
 
 namespace weft::ops {
@@ -89,6 +90,27 @@ inline OpBuilder shaped_op(Table& t, std::string_view schema, void (*kernel)(Cal
     return shaped_op(t, schema, pointwise<Result::Same>, kernel, where);
 }
 
+/// `Real`, or F where the input is complex.
+template <class F, Result R, void (*Real)(Call&)>
+void or_complex(Call& c) {
+    if (is_complex(c.in[0].dtype())) map_kernel<F, ComplexTypes, R, 1>(c);
+    else Real(c);
+}
+
+/// A function from floating to floating numbers, which integers become first.
+template <class F>
+OpBuilder real_op(Table& t, std::string_view name,
+                  std::source_location where = std::source_location::current()) {
+    auto schema = text(name, "(Tensor self) -> Tensor");
+    return pointwise_op<F, FloatingTypes, Result::Float, 1>(t, schema, where).inplace();
+}
+/// The same, with G for complex numbers.
+template <class F, class G>
+OpBuilder analytic_op(Table& t, std::string_view name,
+                      std::source_location where = std::source_location::current()) {
+    return real_op<F>(t, name, where)
+        .kernel(or_complex<G, Result::Float, map_kernel<F, FloatingTypes, Result::Float, 1>>);
+}
 /// Samples of a function of one tensor whose elements lie in `range` ("lo=0.5, hi=2").
 inline std::vector<std::string> unary_samples(const std::string& range = "") {
     std::string rest = range.empty() ? "" : ", " + range;

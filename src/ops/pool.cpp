@@ -18,7 +18,6 @@ namespace {
 
 using namespace ops;
 
-const Function mean_dim{"mean.dim"}, scatter_op{"scatter_add"};
 const Function max_pool_backward{"_max_pool_backward"}, avg_pool_backward{"_avg_pool_backward"},
     adaptive_backward{"_adaptive_avg_pool_backward"};
 
@@ -74,7 +73,7 @@ struct Sizes {
 };
 
 /// PyTorch's words, which differ between pools.
-std::string wanted_dims(std::string_view who, const Tensor& x, int dims) {
+std::string wanted_pool_dims(std::string_view who, const Tensor& x, int dims) {
     if (who.starts_with("adaptive"))
         return text(who, "(): Expected ", dims + 1, "D or ", dims + 2, "D tensor, but got",
                     who.starts_with("adaptive_max") ? ": " : " ", to_string(x.shape()));
@@ -84,7 +83,7 @@ std::string wanted_dims(std::string_view who, const Tensor& x, int dims) {
 
 void check_pool_input(std::string_view who, const Tensor& x, int dims, bool channels = true) {
     WEFT_EXPECT(x.ndim() == dims + 1 || x.ndim() == dims + 2, Runtime, who, "an image or a batch",
-                text(x.ndim(), " dimensions (", wanted_dims(who, x, dims), ")"));
+                text(x.ndim(), " dimensions (", wanted_pool_dims(who, x, dims), ")"));
     for (int d = x.ndim() - dims - channels; d < x.ndim(); ++d)
         WEFT_EXPECT(x.size(d) > 0, Runtime, who,
                     "an input with non-zero size for non-batch dimensions", to_string(x.shape()));
@@ -156,7 +155,7 @@ Windows adaptive_windows(DimSpan in, DimSpan out, int dims) {
 // ---- max ---------------------------------------------------------------------------------------
 
 /// The dims over which an op pools: written in its name, "max_pool2d".
-int dims_of(const Call& c) {
+int pool_dims(const Call& c) {
     size_t at = c.op->name.find_first_of("123");
     return c.op->name[at] - '0';
 }
@@ -166,7 +165,7 @@ Sizes max_sizes(std::string_view who, int dims, const Value* a) {
 }
 
 void max_shape(Call& c) {
-    int dims = dims_of(c);
+    int dims = pool_dims(c);
     Dims out = pooled_sizes(c.name(), c.in[0], dims, max_sizes(c.name(), dims, c.attrs));
     c.add(Tensor::layout(c.in[0].dtype(), out));
     if (c.op->outputs == 2) c.add(Tensor::layout(DType::Int64, out));
@@ -182,7 +181,7 @@ void run_max(Call& c, const Windows& w) {
 }
 
 void max_kernel(Call& c) {
-    int dims = dims_of(c);
+    int dims = pool_dims(c);
     run_max(c, windows_of(c.in[0].shape(), dims, max_sizes(c.name(), dims, c.attrs), true));
 }
 
@@ -219,7 +218,8 @@ Tensor pick(const Tensor& x, const Tensor& index, int dims) {
 }
 Tensor spread_back(const Tensor& grad, const Tensor& index, const Dims& shape, int dims) {
     Tensor table = flat_planes(zeros(shape, grad.dtype()), dims);
-    return reshape(scatter_op(table, -1, flat_planes(index, dims), flat_planes(grad, dims)), shape);
+    return reshape(scatter_add(table, -1, flat_planes(index, dims), flat_planes(grad, dims)),
+                   shape);
 }
 
 Tensor indices_of_maxima(const Tensor& x, const Grad& g) {
@@ -343,14 +343,14 @@ void run_avg_backward(Call& c, const Windows& w) {
 
 /// Of the op with `dims` in its name; avg_pool1d has no divisor_override.
 void avg_shape(Call& c) {
-    int dims = dims_of(c);
+    int dims = pool_dims(c);
     WEFT_EXPECT(dims == 1 || c.attr(5).none() || c.attr(5).as_int() != 0, Runtime, c.name(),
                 "a divisor_override other than zero (divisor must be not zero)", "0");
     Sizes sizes = avg_sizes(c.name(), dims, c.attrs);
     c.add(Tensor::layout(c.in[0].dtype(), pooled_sizes(c.name(), c.in[0], dims, sizes)));
 }
 void avg_kernel(Call& c) {
-    int dims = dims_of(c);
+    int dims = pool_dims(c);
     Value with_none[] = {c.attr(0), c.attr(1), c.attr(2),
                          c.attr(3), c.attr(4), dims == 1 ? Value() : c.attr(5)};
     run_avg(c, avg_windows(c.name(), c.in[0].shape(), dims, with_none));
@@ -452,7 +452,7 @@ Dims adaptive_sizes(std::string_view who, const Tensor& x, DimSpan wanted, int d
 
 void adaptive_shape(Call& c) {
     const bool mean = c.op->outputs == 1;
-    Dims out = adaptive_sizes(c.name(), c.in[0], c.attr(0).as_ints(), dims_of(c), mean);
+    Dims out = adaptive_sizes(c.name(), c.in[0], c.attr(0).as_ints(), pool_dims(c), mean);
     c.add(Tensor::layout(c.in[0].dtype(), out));
     if (c.op->outputs == 2) c.add(Tensor::layout(DType::Int64, out));
 }

@@ -15,8 +15,7 @@ namespace {
 using namespace ops;
 namespace math = kernels::math;
 
-const Function pow_backward{"pow_backward"}, square{"square"}, rsqrt{"rsqrt"},
-    reciprocal{"reciprocal"}, logical_and{"logical_and"};
+const Function pow_backward{"pow_backward"};
 
 /// By squaring, wrapping as int64 does. With a negative exponent what is not +-1 becomes 0.
 WEFT_INLINE int64_t power(int64_t base, int64_t exponent) {

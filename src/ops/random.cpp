@@ -97,7 +97,7 @@ using namespace ops;
 
 /// A tensor of the sizes in one attribute and the dtype in another.
 template <int Size, int DTypeSlot>
-void sized_shape(Call& c, DType otherwise) {
+void drawn_shape(Call& c, DType otherwise) {
     DType dtype = c.attr(DTypeSlot).as_dtype(otherwise);
     DimSpan size = c.attr(Size).as_ints();
     count_elements(c.name(), size, item_size(dtype));
@@ -105,11 +105,11 @@ void sized_shape(Call& c, DType otherwise) {
 }
 template <int Size, int DTypeSlot>
 void real_shape(Call& c) {
-    sized_shape<Size, DTypeSlot>(c, default_dtype);
+    drawn_shape<Size, DTypeSlot>(c, default_dtype);
 }
 template <int Size, int DTypeSlot>
 void int_shape(Call& c) {
-    sized_shape<Size, DTypeSlot>(c, DType::Int64);
+    drawn_shape<Size, DTypeSlot>(c, DType::Int64);
 }
 
 void rand_kernel(Call& c) { draw_uniform(c, 0, 1); }

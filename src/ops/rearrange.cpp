@@ -15,12 +15,12 @@ using namespace ops;
 
 const Function roll_op{"roll"}, tril_op{"tril"}, triu_op{"triu"}, repeat_op{"repeat"},
     diagonal_op{"diagonal"}, diag_embed_op{"diag_embed"}, diagonal_copy{"_diagonal_copy"},
-    contiguous_copy{"_contiguous_copy"}, repeat_counts{"_repeat_index"};
+    repeat_counts{"_repeat_index"};
 
 void same_layout(Call& c) { c.add(Tensor::layout(c.in[0].dtype(), c.in[0].shape())); }
 
 /// The dims of an attribute as a mask. Throws Runtime for a repeated one.
-uint64_t dim_mask(std::string_view who, DimSpan dims, int n) {
+uint64_t flipped_mask(std::string_view who, DimSpan dims, int n) {
     uint64_t mask = 0;
     for (int64_t dim : dims) {
         uint64_t bit = uint64_t{1} << wrap_dim(who, dim, n);
@@ -34,7 +34,7 @@ uint64_t dim_mask(std::string_view who, DimSpan dims, int n) {
 // ---- flip and roll -----------------------------------------------------------------------------
 
 void flip_shape(Call& c) {
-    dim_mask(c.name(), c.attr(0).as_ints(), c.in[0].ndim());
+    flipped_mask(c.name(), c.attr(0).as_ints(), c.in[0].ndim());
     c.add(preserved_layout(c.in[0], c.in[0].dtype()));
 }
 
@@ -42,7 +42,7 @@ void flip_shape(Call& c) {
 void flip_kernel(Call& c) {
     const Tensor& self = c.in[0];
     if (self.numel() == 0) return;
-    uint64_t mask = dim_mask(c.name(), c.attr(0).as_ints(), self.ndim());
+    uint64_t mask = flipped_mask(c.name(), c.attr(0).as_ints(), self.ndim());
     Dims strides(self.strides());
     int64_t start = 0;
     for (int d = 0; d < self.ndim(); ++d) {

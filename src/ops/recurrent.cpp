@@ -15,7 +15,7 @@ namespace weft {
 namespace ops {
 namespace {
 
-const Function linear{"linear"}, gru_gates{"_gru_gates"}, gru_gates_backward{"_gru_gates_backward"},
+const Function gru_gates{"_gru_gates"}, gru_gates_backward{"_gru_gates_backward"},
     lstm_gates{"_lstm_gates"}, lstm_gates_backward{"_lstm_gates_backward"};
 
 bool recorded() { return mode & kGradMode; }
@@ -270,7 +270,6 @@ void rnn_cell_body(Call& c) {
                 text("one of ", c.in[0].ndim(), " dims (input has inconsistent input_size)"));
     c.set(activation(linear(c.in[0], c.in[2], c.in[4]) + linear(c.in[1], c.in[3], c.in[5])));
 }
-const Function relu{"relu"};
 
 }  // namespace
 }  // namespace ops

@@ -31,7 +31,7 @@ struct Prod {
 /// One step of a sum-like reduction; the result dtype is int64 for integers and bools, and bool
 /// only where that was asked for.
 template <class Kernel>
-void step(const Tensor& from, const Tensor& to, Axis axis) {
+void reduce_step(const Tensor& from, const Tensor& to, Axis axis) {
     Unlocked unlocked(from.numel());
     dispatch<AllTypes>(from.dtype(), "sum", [&]<class T>() {
         if (to.dtype() == DType::Bool) Kernel::run(from.data<T>(), to.data<bool>(), axis);
@@ -109,7 +109,7 @@ void complex_product(const Tensor& input, DimMask mask, const Tensor& out) {
 /// Sums of complex numbers are sums of their parts.
 void reduce_parts(const Tensor& x, DimMask mask, const Tensor& out, ReduceStep run) {
     if (!is_complex(x.dtype()) || !is_complex(out.dtype())) return reduce(x, mask, out, run);
-    if (run == ReduceStep{step<Prod>})
+    if (run == ReduceStep{reduce_step<Prod>})
         return dispatch<ComplexTypes>(x.dtype(), "prod",
                                       [&]<class T>() { complex_product<T>(x, mask, out); });
     reduce(parts_of(x), mask, parts_of(out), run);
@@ -224,7 +224,7 @@ void segment_kernel(Call& c) {
     for (int d = 1; d < shape.size(); ++d) width *= shape[d];
     shape.insert(1, 0);
     one.insert(1, 1);
-    ReduceStep run = c.attr(1).as_bool() ? mean_step : ReduceStep{step<Sum>};
+    ReduceStep run = c.attr(1).as_bool() ? mean_step : ReduceStep{reduce_step<Sum>};
     for (size_t k = 0, end = 0; k < counts.size(); k = end) {
         while (end < counts.size() && counts[end] == counts[k]) ++end;
         shape[0] = one[0] = static_cast<int64_t>(end - k);
@@ -384,14 +384,14 @@ void register_segments(Table& t) {
         .samples({"f(T(2, 2), (2, 3))", "f(T(3), (1, 1, 2), True)"});
 }
 
-void register_sums(Table& t) {
+void register_sum_ops(Table& t) {
     t.add("sum(Tensor self, *, dtype? dtype=None) -> Tensor")
         .doc("The sum of all elements, converted to `dtype` first; integers and bools are summed\n"
              "in int64. 0 if there are none.\n\n"
              ">>> weft.sum(weft.tensor([1., 2.]))\n"
              "tensor(3.)")
         .shape(full_shape<sum_dtype>)
-        .kernel(full_sum_kernel<step<Sum>>)
+        .kernel(full_sum_kernel<reduce_step<Sum>>)
         .every_dtype()
         .uint64(Uint64::Bits)
         .batch(sum_all_rows<false>)
@@ -402,7 +402,7 @@ void register_sums(Table& t) {
         .doc("The sum over `dim` (None or empty: all), which goes away, or has size 1 with\n"
              "`keepdim`. IndexError for a dim out of range.")
         .shape(dim_shape<sum_dtype>)
-        .kernel(dim_sum_kernel<step<Sum>>)
+        .kernel(dim_sum_kernel<reduce_step<Sum>>)
         .every_dtype()
         .uint64(Uint64::Bits)
         .batch(sum_dim_rows<false>)
@@ -456,14 +456,14 @@ Tensor prod_dim_gradient(const Grad& g) {
     return spread_dims(g, g.grad()) * conj(product_of_others(x, g.attr(0)));
 }
 
-void register_products(Table& t) {
+void register_product_ops(Table& t) {
     t.add("prod(Tensor self, *, dtype? dtype=None) -> Tensor")
         .autocast(Cast::Float)
         .doc("The product of all elements; integers and bools in int64. 1 if there are none.\n\n"
              ">>> weft.prod(weft.tensor([2., 3.]))\n"
              "tensor(6.)")
         .shape(full_shape<sum_dtype>)
-        .kernel(full_kernel<step<Prod>>)
+        .kernel(full_kernel<reduce_step<Prod>>)
         .uint64(Uint64::Bits)
         .batch([](const BatchCall& c, BatchForm& form) {
             return batch_all(c, form, "prod.dim", -1, {false, c.attr(0)});
@@ -476,7 +476,7 @@ void register_products(Table& t) {
         .batch(batch_along<0>)
         .doc("The product over one dim, which goes away, or has size 1 with `keepdim`.")
         .shape(dim_shape<sum_dtype>)
-        .kernel(dim_kernel<step<Prod>>)
+        .kernel(dim_kernel<reduce_step<Prod>>)
         .uint64(Uint64::Bits)
         .node_name("ProdBackward1")
         .grad(0, save_in(0), prod_dim_gradient)
@@ -545,7 +545,7 @@ void nansum_kernel(Call& c) {
         return nansum_step(folded.x, c.out(0), folded.axis);
     }
     if (is_floating(x.dtype())) x = where(isnan(x), number(0, x.dtype()), x);
-    reduce(x, mask, c.out(0), step<Sum>);
+    reduce(x, mask, c.out(0), reduce_step<Sum>);
 }
 
 void register_counts(Table& t) {
@@ -561,7 +561,7 @@ void register_counts(Table& t) {
         })
         .kernel([](Call& c) {
             DimMask mask = dim_mask(c.name(), c.attr(0), c.in[0].ndim());
-            reduce(in_dtype(c.in[0], DType::Bool), mask, c.out(0), step<Sum>);
+            reduce(in_dtype(c.in[0], DType::Bool), mask, c.out(0), reduce_step<Sum>);
         })
         .onnx("reduce('ReduceSum', cast(truth(self), int64), dim, False)")
         .samples({"f(I(2, 3, high=2))", "f(I(2, 3, high=2), 0)", "f(T(0))"});
@@ -621,8 +621,8 @@ bool spread_rows(const BatchCall& c, BatchForm& form) {
 
 void register_reduce(Table& t) {
     register_segments(t);
-    register_sums(t);
-    register_products(t);
+    register_sum_ops(t);
+    register_product_ops(t);
     add_truth<true>(t, "all(Tensor self) -> Tensor",
                     "all.dim(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor", "every");
     add_truth<false>(t, "any(Tensor self) -> Tensor",

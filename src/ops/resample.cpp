@@ -19,7 +19,7 @@ const Function upsample{"_upsample"}, upsample_backward{"_upsample_backward"},
 
 /// How an axis is resampled, and the attributes of `_upsample` after output_size.
 enum class Filter : uint8_t { Nearest, NearestExact, Linear, Cubic };
-enum Attr { kSize, kMode, kAlign, kAntialias, kScale };
+enum ResampleAttr { kSize, kMode, kAlign, kAntialias, kScale };
 
 struct Method {
     Filter filter;
@@ -64,12 +64,12 @@ double cubic(double d, double a) {
 }
 
 /// The table of one axis and its memory.
-struct Axis {
+struct ResampledAxis {
     int64_t in, out, taps = 1;
     std::vector<int64_t> index;
     std::vector<double> weight;
 
-    Axis(int64_t in, int64_t out) : in(in), out(out) {}
+    ResampledAxis(int64_t in, int64_t out) : in(in), out(out) {}
     kernels::ResampleAxis view() const { return {in, out, taps, index.data(), weight.data()}; }
     bool identity() const {
         if (in != out) return false;
@@ -129,14 +129,14 @@ struct Axis {
 };
 
 /// The table for spatial dim d (counted from the last) of the call.
-Axis axis_of(const Call& c, int64_t in, int64_t out, int from_end) {
+ResampledAxis resampled_axis(const Call& c, int64_t in, int64_t out, int from_end) {
     Method m = method_of(c);
     bool align = c.attr(kAlign).as_bool();
     const Value& given = c.attr(kScale + 2 - from_end);
     double scale = !given.none() && given.as_double() > 0
                        ? 1 / given.as_double()
                        : static_cast<double>(in) / static_cast<double>(out);
-    Axis axis(in, out);
+    ResampledAxis axis(in, out);
     if (m.filter == Filter::Nearest || m.filter == Filter::NearestExact) {
         // PyTorch's rounding: in single precision whatever the dtype
         float single = !given.none() && given.as_double() > 0
@@ -208,7 +208,7 @@ void bytes_shape(Call& c) {
 
 /// One axis after the other, the last dim first, through buffers; the last step writes the result.
 struct Step {
-    Axis axis;
+    ResampledAxis axis;
     int64_t outer, inner;
 };
 std::vector<Step> steps_of(const Call& c, DimSpan in, DimSpan out) {
@@ -216,7 +216,7 @@ std::vector<Step> steps_of(const Call& c, DimSpan in, DimSpan out) {
     Dims now(in);
     int n = now.size();
     for (int d = n - 1; d >= 2; --d) {
-        Axis axis = axis_of(c, in[d], out[d], n - 1 - d);
+        ResampledAxis axis = resampled_axis(c, in[d], out[d], n - 1 - d);
         int64_t outer = 1, inner = 1;
         for (int k = 0; k < d; ++k) outer *= now[k];
         for (int k = d + 1; k < n; ++k) inner *= now[k];

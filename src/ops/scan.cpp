@@ -14,12 +14,7 @@ namespace {
 using namespace ops;
 using kernels::Axis;
 
-const Function gather_backward{"gather_backward"}, logcumsumexp_op{"logcumsumexp"}, absolute{"abs"},
-    cumsum{"cumsum"};
-
-Axis axis_of(const Call& c, const Tensor& x) {
-    return axis_along(x.shape(), wrap_dim(c.name(), c.attr(0).as_int(), x.ndim()));
-}
+const Function logcumsumexp_op{"logcumsumexp"};
 
 void best_shape(Call& c) {
     const Tensor& x = c.in[0];

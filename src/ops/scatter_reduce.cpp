@@ -12,8 +12,7 @@ namespace {
 using namespace ops;
 using kernels::Combine;
 
-const Function scatter_reduce{"_scatter_reduce"}, scatter_value{"scatter.value"},
-    logical_and{"logical_and"};
+const Function scatter_reduce{"_scatter_reduce"}, scatter_value{"scatter.value"};
 
 enum class Reduce { Sum, Prod, Mean, Amax, Amin };
 
@@ -25,7 +24,7 @@ Reduce reduce_of(const Value& v) {
     fail(ErrorKind::Runtime, "scatter_reduce", "reduce to be sum, prod, mean, amax or amin", how);
 }
 
-Combine combine_of(Reduce how) {
+Combine combine_for(Reduce how) {
     switch (how) {
         case Reduce::Prod:
             return Combine::Multiply;
@@ -54,7 +53,7 @@ T identity(Reduce how) {
     }
 }
 
-void shape_rule(Call& c) {
+void scatter_reduce_shape(Call& c) {
     const Tensor &self = c.in[0], &index = c.in[1], &src = c.in[2];
     int dim = checked_dim(c);
     reduce_of(c.attr(1));
@@ -95,7 +94,7 @@ T shared(T sum, int64_t count) {
     else return sum / static_cast<T>(count);
 }
 
-void kernel(Call& c) {
+void scatter_reduce_kernel(Call& c) {
     const Tensor& out = c.out(0);
     if (c.in[1].numel() == 0) return start_from_self(c);
     Tensor index = apart(c, c.in[1], DType::Int64), source = c.in[2];
@@ -111,7 +110,7 @@ void kernel(Call& c) {
             LinesOf s(c, index, out, start, checked_dim(c));
             kernels::scatter_lines(to, start.data<T>(), s.at(), s.lines, Combine::Set);
         }
-        kernels::scatter_lines(to, source.data<T>(), l.at(), l.lines, combine_of(how));
+        kernels::scatter_lines(to, source.data<T>(), l.at(), l.lines, combine_for(how));
         if (how != Reduce::Mean) return;
         Tensor counts = counts_of(c, index, out, with_self);
         for (int64_t i = 0; i < out.numel(); ++i) to[i] = shared(to[i], counts.data<int64_t>()[i]);
@@ -178,7 +177,7 @@ Parts parts_of(const Grad& g) {
     }
 }
 
-void gradients(Grad& g) {
+void scatter_reduce_gradients(Grad& g) {
     WEFT_EXPECT(equal(g.in(2).shape(), g.in(1).shape()), Runtime, "scatter_reduce",
                 "src and index of one shape, for gradients",
                 text(to_string(g.in(2).shape()), " and ", to_string(g.in(1).shape())));
@@ -195,13 +194,13 @@ void register_scatter_reduce(Table& t) {
     t.add("_scatter_reduce(Tensor self, int dim, Tensor index, Tensor src, str reduce, "
           "bool include_self) -> Tensor")
         .doc("self with src reduced into the places that scatter would write.")
-        .shape(shape_rule)
-        .kernel(kernel)
+        .shape(scatter_reduce_shape)
+        .kernel(scatter_reduce_kernel)
         .batch(batch_along<0>)
         .internal()
         .in_packages()
         .node_name("ScatterReduceBackward0")
-        .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(0), gradients)
+        .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_out(0), scatter_reduce_gradients)
         .samples({"f(T(3, 4), 0, I(2, 3, high=3), T(2, 3), 'sum', True)",
                   "f(T(3, 4), 1, I(2, 3, high=4), T(2, 3), 'prod', False)",
                   "f(T(3, 4), 0, I(2, 3, high=3), T(2, 3), 'amax', True)",

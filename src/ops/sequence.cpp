@@ -21,7 +21,7 @@ using kernels::Cell;
 using kernels::SequenceSizes;
 
 const Function sequence_backward{"_rnn_sequence_backward"},
-    sequence_gradients{"_rnn_sequence_gradients"}, linear{"linear"}, relu{"relu"};
+    sequence_gradients{"_rnn_sequence_gradients"};
 
 /// Rows below which the factors of the weights' gradients are handed over, to be stacked with those
 /// of other calls (Note [Sums of products]), instead of sums.
@@ -76,13 +76,13 @@ Tensor matrix(DType dtype, int64_t rows, int64_t cols) {
 }
 
 /// Whether the call is recorded (Note [Tracked]), so that a backward pass may follow.
-bool recorded(const Call& c) {
+bool records_layer(const Call& c) {
     return mode & kGradMode && std::any_of(c.in, c.in + c.inputs, [](const Tensor& t) {
                return t.defined() && t.has(kTracked);
            });
 }
 
-void forward_shape(Call& c) {
+void layer_shape(Call& c) {
     const Tensor &x = c.in[0], &w = c.in[4];
     DType dtype = w.dtype();
     WEFT_EXPECT(w.ndim() == 2 && is_floating(dtype), Runtime, c.name(),
@@ -114,7 +114,7 @@ void forward_shape(Call& c) {
     c.add(matrix(dtype, n.rows(), n.width));
     c.add(matrix(dtype, n.batch(), n.width));
     c.add(matrix(dtype, n.cell == Cell::Lstm ? n.batch() : 0, n.width));
-    c.add(matrix(dtype, recorded(c) ? n.rows() : 0, kept_of(n.cell) * n.width));
+    c.add(matrix(dtype, records_layer(c) ? n.rows() : 0, kept_of(n.cell) * n.width));
 }
 
 template <class T>
@@ -129,17 +129,17 @@ const Tensor& late_output(const Call& c, int k) {
     return c.out(k);
 }
 
-int64_t work(const Layer& n, int64_t inputs) {
+int64_t layer_work(const Layer& n, int64_t inputs) {
     return n.rows() * n.wide() * (n.width + inputs) / 8;
 }
 
-void forward_kernel(Call& c) {
+void layer_kernel(Call& c) {
     Tensor x = dense(c.in[0]), w_ih = dense(c.in[3]), w_hh = dense(c.in[4]), b_ih = dense(c.in[5]),
            b_hh = dense(c.in[6]);
     Layer n = layer_of(c, w_hh);
     copy_into(c.out(1), c.in[1]);
     if (c.in[2].defined()) copy_into(c.out(2), c.in[2]);
-    Unlocked unlocked(work(n, x.size(1)));
+    Unlocked unlocked(layer_work(n, x.size(1)));
     dispatch<FloatingTypes>(x.dtype(), c.name(), [&]<class T>() {
         kernels::run_sequence<T>(
             n.for_kernel(x.size(1)),
@@ -157,7 +157,7 @@ void add_states(Call& c, const Layer& n) {
     c.add(matrix(c.in[3].dtype(), n.cell == Cell::Lstm ? n.batch() : 0, n.width));
 }
 
-void backward_shape(Call& c) {
+void layer_backward_shape(Call& c) {
     const Tensor& w = c.in[3];
     Layer n = layer_of(c, w);
     add_states(c, n);
@@ -211,10 +211,10 @@ struct BackInputs {
     }
 };
 
-void backward_kernel(Call& c) {
+void layer_backward_kernel(Call& c) {
     BackInputs in(c);
     Layer n = layer_of(c, in.w);
-    Unlocked unlocked(work(n, 0));
+    Unlocked unlocked(layer_work(n, 0));
     dispatch<FloatingTypes>(in.w.dtype(), c.name(), [&]<class T>() {
         kernels::run_sequence_backward<T>(n.for_kernel(0), in.for_kernel<T>(c), memory<T>(c.out(2)),
                                           memory<T>(late_output(c, 3)),
@@ -226,7 +226,7 @@ void gradients_kernel(Call& c) {
     BackInputs in(c);
     Tensor x = dense(c.in[7]), w_ih = dense(c.in[8]);
     Layer n = layer_of(c, in.w);
-    Unlocked unlocked(work(n, 2 * x.size(1)));
+    Unlocked unlocked(layer_work(n, 2 * x.size(1)));
     dispatch<FloatingTypes>(in.w.dtype(), c.name(), [&]<class T>() {
         kernels::run_sequence_gradients<T>(
             n.for_kernel(x.size(1)), in.for_kernel<T>(c), memory<T>(x), memory<T>(w_ih),
@@ -237,12 +237,12 @@ void gradients_kernel(Call& c) {
 
 // ---- the same in ops
 
-Tensor rows_of(const Tensor& t, int64_t at, int64_t n) { return narrow(t, 0, at, n); }
+Tensor layer_rows(const Tensor& t, int64_t at, int64_t n) { return narrow(t, 0, at, n); }
 
 /// `state` with its first rows replaced.
 Tensor with_first(const Tensor& state, const Tensor& rows) {
     int64_t n = rows.size(0), all = state.size(0);
-    return n == all ? rows : cat.over({rows, rows_of(state, n, all - n)}, {0});
+    return n == all ? rows : cat.over({rows, layer_rows(state, n, all - n)}, {0});
 }
 
 /// One step of the forward pass, as backward needs it.
@@ -302,11 +302,11 @@ std::pair<Tensor, Tensor> step_backward(Cell cell, const StepValues& s, Tensor& 
     return {d, d};
 }
 
-struct Gradients {
+struct LayerGradients {
     Tensor gates, state_share, h, c, before;
 };
 
-Gradients composed(const Grad& grads, const Layer& n) {
+LayerGradients composed_layer(const Grad& grads, const Layer& n) {
     Tensor h = grads.in(1), c = grads.in(2), w = grads.in(4), bias = grads.in(6),
            gates = linear(grads.in(0), grads.in(3), grads.in(5));
     std::vector<StepValues> steps;
@@ -315,10 +315,10 @@ Gradients composed(const Grad& grads, const Layer& n) {
         int64_t rows = n.sizes[n.reverse ? n.sizes.size() - 1 - t : t];
         if (n.reverse) at -= rows;
         StepValues s{
-            at, rows, rows_of(h, 0, rows), c.defined() ? rows_of(c, 0, rows) : Tensor(), {},
+            at, rows, layer_rows(h, 0, rows), c.defined() ? layer_rows(c, 0, rows) : Tensor(), {},
             {}, {}};
         Tensor h_next, c_next;
-        step_forward(n.cell, s, rows_of(gates, at, rows), linear(s.h, w, bias), h_next, c_next);
+        step_forward(n.cell, s, layer_rows(gates, at, rows), linear(s.h, w, bias), h_next, c_next);
         h = with_first(h, h_next);
         if (c.defined()) c = with_first(c, c_next);
         steps.push_back(std::move(s));
@@ -327,8 +327,8 @@ Gradients composed(const Grad& grads, const Layer& n) {
     Tensor out = grads.grad_or_zeros(0), dh = grads.grad_or_zeros(1), dc = grads.grad_or_zeros(2);
     std::vector<Tensor> dgates, dstate, before;
     for (auto s = steps.rbegin(); s != steps.rend(); ++s) {
-        Tensor g = rows_of(dh, 0, s->rows) + rows_of(out, s->at, s->rows);
-        Tensor cell = c.defined() ? rows_of(dc, 0, s->rows) : Tensor();
+        Tensor g = layer_rows(dh, 0, s->rows) + layer_rows(out, s->at, s->rows);
+        Tensor cell = c.defined() ? layer_rows(dc, 0, s->rows) : Tensor();
         auto [dx, ds] = step_backward(n.cell, *s, g, cell);
         Tensor through = matmul(ds, w);
         dh = with_first(dh, g.defined() ? g + through : through);
@@ -344,7 +344,7 @@ Gradients composed(const Grad& grads, const Layer& n) {
     return {in_order(dgates), in_order(dstate), dh, c.defined() ? dc : Tensor(), in_order(before)};
 }
 
-Gradients by_kernel(const Grad& g, const Layer& n) {
+LayerGradients by_kernel(const Grad& g, const Layer& n) {
     auto parts = sequence_backward.all(
         {g.grad(0), g.grad(1), g.grad(2), g.in(4), g.out(3), g.in(1), g.in(2)},
         {g.attr(0), g.attr(1), g.attr(2)});
@@ -352,7 +352,7 @@ Gradients by_kernel(const Grad& g, const Layer& n) {
 }
 
 /// The gradients that `d` gives factors of.
-void multiply(Grad& g, const Gradients& d) {
+void multiply(Grad& g, const LayerGradients& d) {
     const auto product = [&](int i, const Tensor& a, const Tensor& b) {
         if (mode & kGradMode) g.set(i, matmul(transpose(a, 0, 1), b));
         else g.set_product(i, a, b);
@@ -367,9 +367,9 @@ void multiply(Grad& g, const Gradients& d) {
     if (g.needs(6)) g.set(6, sum_dim(d.state_share, first, false));
 }
 
-void gradient(Grad& g) {
+void layer_gradient(Grad& g) {
     Layer n([&](int i) -> const Value& { return g.attr(i); }, g.in(4));
-    if (mode & kGradMode) return multiply(g, composed(g, n));
+    if (mode & kGradMode) return multiply(g, composed_layer(g, n));
     if (n.rows() < kFewRows) return multiply(g, by_kernel(g, n));
     int64_t wanted = 0;
     for (int i : {0, 3, 4, 5, 6}) wanted |= static_cast<int64_t>(g.needs(i)) << i;
@@ -384,12 +384,14 @@ void gradient(Grad& g) {
 
 // ---- how many operations they are
 
-int64_t forward_flops(const Call& c) {
+int64_t layer_flops(const Call& c) {
     return two_each({c.in[0].size(0), places(c.in[3], 0)}) +
            two_each({c.in[0].size(0), places(c.in[4], 0)});
 }
 /// What goes back through the states.
-int64_t backward_flops(const Call& c) { return two_each({c.out(2).size(0), places(c.in[3], 0)}); }
+int64_t layer_backward_flops(const Call& c) {
+    return two_each({c.out(2).size(0), places(c.in[3], 0)});
+}
 int64_t gradients_flops(const Call& c) {
     const int64_t rows = c.in[7].size(0);
     const int64_t by_state = two_each({rows, places(c.in[3], 0)}),
@@ -492,9 +494,9 @@ void register_sequence(Table& t) {
              "w_ih [G d, I]; w_hh [G d, d]; b_ih and b_hh [G d]. `cell` is tanh, relu, gru or "
              "lstm.\n"
              "Gives the outputs [N, d], the last h and c, and, if recorded, a tensor for backward.")
-        .shape(forward_shape)
-        .kernel(forward_kernel)
-        .flops(forward_flops)
+        .shape(layer_shape)
+        .kernel(layer_kernel)
+        .flops(layer_flops)
         .internal()
         .in_packages()
         .constant_output(3)
@@ -502,7 +504,7 @@ void register_sequence(Table& t) {
         .node_name("RnnSequenceBackward0")
         .joint_grad(save_in(0) | save_in(1) | save_in(2) | save_in(3) | save_in(4) | save_in(5) |
                         save_in(6) | save_out(3),
-                    gradient)
+                    layer_gradient)
         .samples(
             {"f(T(6, 2), T(2, 3), T(2, 3), T(12, 2), T(12, 3), None, None, [2, 2, 2], 'lstm', "
              "False)[:3]",
@@ -521,9 +523,9 @@ void register_sequence(Table& t) {
         .doc(
             "The gradients of _rnn_sequence's h and c, of the input's and (gru) the state's share\n"
             "of the gates, and the states that the steps began with.")
-        .shape(backward_shape)
-        .kernel(backward_kernel)
-        .flops(backward_flops)
+        .shape(layer_backward_shape)
+        .kernel(layer_backward_kernel)
+        .flops(layer_backward_flops)
         .internal();
     t.add("_rnn_sequence_gradients(Tensor? grad, Tensor? grad_h, Tensor? grad_c, Tensor w_hh, "
           "Tensor kept, Tensor h, Tensor? c, Tensor x, Tensor w_ih, int[] batch_sizes, str cell, "

@@ -11,8 +11,7 @@ namespace {
 
 using namespace ops;
 
-const Function t_op{"t"}, squeeze_dim{"squeeze.dim"}, unsafe_view{"_unsafe_view"},
-    reshape_alias{"_reshape_alias"};
+const Function t_op{"t"}, reshape_alias{"_reshape_alias"};
 
 Tensor back_to_input(const Grad& g) { return reshape(g.grad(), g.in_shape(0)); }
 
@@ -175,7 +174,7 @@ bool permute_rows(const BatchCall& c, BatchForm& form) {
 
 // ---- order of dimensions -----------------------------------------------------------------------
 
-void permuted(Call& c, DimSpan order) {
+void permuted_view(Call& c, DimSpan order) {
     const Tensor& self = c.in[0];
     Dims shape(self.ndim()), strides(self.ndim());
     for (int d = 0; d < self.ndim(); ++d) {
@@ -192,7 +191,7 @@ void transpose_shape(Call& c) {
     Dims order(n);
     std::iota(order.begin(), order.end(), 0);
     if (n) std::swap(order[a], order[b]);
-    permuted(c, order);
+    permuted_view(c, order);
 }
 
 void t_shape(Call& c) {
@@ -200,7 +199,7 @@ void t_shape(Call& c) {
     WEFT_EXPECT(n <= 2, Runtime, c.name(), "a tensor with at most 2 dimensions",
                 text(n, " dimensions (t() expects a tensor with <= 2 dimensions)"),
                 "use transpose or .mT");
-    permuted(c, n == 2 ? Dims{1, 0} : Dims{0});
+    permuted_view(c, n == 2 ? Dims{1, 0} : Dims{0});
 }
 
 /// Every dim once, wrapped. Throws Runtime.
@@ -224,7 +223,7 @@ Dims wrapped_order(std::string_view who, DimSpan dims, int n) {
 }
 
 void permute_shape(Call& c) {
-    permuted(c, wrapped_order(c.name(), c.attr(0).as_ints(), c.in[0].ndim()));
+    permuted_view(c, wrapped_order(c.name(), c.attr(0).as_ints(), c.in[0].ndim()));
 }
 
 Tensor permute_gradient(const Grad& g) {

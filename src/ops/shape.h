@@ -14,6 +14,13 @@ bool view_strides(DimSpan shape, DimSpan strides, DimSpan target, Dims& out);
 Dims dense_strides(const Tensor& t);
 /// A tensor to be allocated, shaped and ordered as `t`.
 Tensor preserved_layout(const Tensor& t, DType dtype);
+/// Shape rule: as input 0, in its memory order.
+inline void self_shape(Call& c) { c.add(preserved_layout(c.in[0], c.in[0].dtype())); }
+/// The same in the dtype of an attribute.
+template <int DTypeSlot>
+void like_shape(Call& c) {
+    c.add(preserved_layout(c.in[0], c.attr(DTypeSlot).as_dtype(c.in[0].dtype())));
+}
 
 /// Start and count of `x[start:end:step]` over `size` elements, by Python's rule; None as undefined
 /// values. Throws Runtime for a step below 1.

@@ -8,12 +8,11 @@ namespace {
 using namespace ops;
 using kernels::Axis;
 
-const Function softmax{"softmax"}, softmax_backward{"_softmax_backward_data"},
-    log_softmax_backward{"_log_softmax_backward_data"};
+const Function log_softmax_backward{"_log_softmax_backward_data"};
 
 enum class Form { Plain, Log };
 
-void shape_rule(Call& c) {
+void softmax_shape(Call& c) {
     const Tensor& x = c.in[0];
     DType dtype = dtype_or_own(c.attr(1), x);
     wrap_dim(c.name(), c.attr(0).as_int(), x.ndim());
@@ -23,7 +22,7 @@ void shape_rule(Call& c) {
 }
 
 template <Form F>
-void kernel(Call& c) {
+void softmax_kernel(Call& c) {
     const Tensor& out = c.out(0);
     Tensor x = as_contiguous(c.in[0], out.dtype());
     Axis axis = axis_along(x.shape(), wrap_dim(c.name(), c.attr(0).as_int(), x.ndim()));
@@ -34,10 +33,10 @@ void kernel(Call& c) {
     });
 }
 
-void backward_shape(Call& c) { c.add(Tensor::layout(c.in[1].dtype(), c.in[1].shape())); }
+void softmax_backward_shape(Call& c) { c.add(Tensor::layout(c.in[1].dtype(), c.in[1].shape())); }
 
 template <Form F>
-void backward_kernel(Call& c) {
+void softmax_backward_kernel(Call& c) {
     const Tensor& out = c.out(0);
     Tensor dy = as_contiguous(c.in[0], out.dtype()), y = as_contiguous(c.in[1]);
     Axis axis = axis_along(y.shape(), wrap_dim(c.name(), c.attr(0).as_int(), y.ndim()));
@@ -57,8 +56,8 @@ void register_forward(Table& t) {
              "IndexError for a dim out of range.\n\n"
              ">>> weft.softmax(weft.zeros(2), 0)\n"
              "tensor([0.5000, 0.5000])")
-        .shape(shape_rule)
-        .kernel(kernel<Form::Plain>)
+        .shape(softmax_shape)
+        .kernel(softmax_kernel<Form::Plain>)
         .batch(batch_along<0>)
         .out_form()
         .grad(0, save_out(0),
@@ -69,8 +68,8 @@ void register_forward(Table& t) {
         .doc("log(softmax(x)) along `dim`, without underflow. Of self's shape.\n"
              ">>> weft.log_softmax(weft.zeros(2), 0)\n"
              "tensor([-0.6931, -0.6931])")
-        .shape(shape_rule)
-        .kernel(kernel<Form::Log>)
+        .shape(softmax_shape)
+        .kernel(softmax_kernel<Form::Log>)
         .batch(batch_along<0>)
         .out_form()
         .grad(0, save_out(0),
@@ -93,8 +92,8 @@ void register_softmax(Table& t) {
     register_forward(t);
     t.add("_softmax_backward_data(Tensor grad_output, Tensor output, int dim) -> Tensor")
         .doc("y * (g - sum(g * y)), from the softmax's output y.")
-        .shape(backward_shape)
-        .kernel(backward_kernel<Form::Plain>)
+        .shape(softmax_backward_shape)
+        .kernel(softmax_backward_kernel<Form::Plain>)
         .internal()
         .grad(0, save_in(1),
               [](const Grad& g) { return softmax_backward(g.grad(), g.in(1), g.attr(0)); })
@@ -106,8 +105,8 @@ void register_softmax(Table& t) {
         .samples({"f(T(2, 3), T(2, 3), 0)", "f(T(2, 3, 2), T(2, 3, 2), 1)", "f(T(), T(), 0)"});
     t.add("_log_softmax_backward_data(Tensor grad_output, Tensor output, int dim) -> Tensor")
         .doc("g - exp(y) * sum(g), from the log_softmax's output y.")
-        .shape(backward_shape)
-        .kernel(backward_kernel<Form::Log>)
+        .shape(softmax_backward_shape)
+        .kernel(softmax_backward_kernel<Form::Log>)
         .internal()
         .grad(0, save_in(1),
               [](const Grad& g) { return g.grad() - summed(g.grad() * exp(g.in(1)), g.attr(0)); })

@@ -9,19 +9,19 @@ namespace {
 using namespace ops;
 using kernels::Axis;
 
-const Function place_along{"_place_along"}, pick_along{"_pick_along"};
+const Function pick_along{"_pick_along"};
 
 /// x is read along `dim`, which its contiguous form allows.
-struct Along {
+struct SortedAlong {
     Tensor x;
     Axis axis;
-    Along(const Call& c, int64_t dim)
+    SortedAlong(const Call& c, int64_t dim)
         : x(as_contiguous(c.in[0])),
           axis(axis_along(x.shape(), wrap_dim(c.name(), dim, x.ndim()))) {}
 };
 
 void run_sort(Call& c, int64_t dim, bool descending, const Tensor* values, const Tensor& indices) {
-    Along along(c, dim);
+    SortedAlong along(c, dim);
     if (along.x.numel() == 0) return;
     Unlocked unlocked(16 * along.x.numel());
     dispatch<AllTypes>(along.x.dtype(), c.name(), [&]<class T>() {
@@ -99,7 +99,7 @@ void topk_shape(Call& c) {
 void topk_kernel(Call& c) {
     if (!c.out(0).numel()) return;
     int64_t k = c.in[0].ndim() ? c.attr(0).as_int() : 1;
-    Along along(c, c.attr(1).as_int());
+    SortedAlong along(c, c.attr(1).as_int());
     Unlocked unlocked(16 * along.x.numel());
     dispatch<AllTypes>(along.x.dtype(), c.name(), [&]<class T>() {
         kernels::topk(along.x.data<T>(), c.out(0).data<T>(), c.out(1).data<int64_t>(), k,
@@ -114,7 +114,7 @@ int64_t places(const Tensor& index, Axis axis) {
 }
 
 void pick_kernel(Call& c) {
-    Along along(c, c.attr(0).as_int());
+    SortedAlong along(c, c.attr(0).as_int());
     Tensor index = as_contiguous(c.in[1]);
     Unlocked unlocked(index.numel());
     dispatch<AllTypes>(along.x.dtype(), c.name(), [&]<class T>() {

@@ -15,9 +15,9 @@ namespace {
 
 using namespace ops;
 
-const Function product{"_sparse_product"}, dots{"_sparse_dots"};
+const Function sparse_product{"_sparse_product"}, sparse_dots{"_sparse_dots"};
 
-void expect_places(const Call& c, const Tensor& values) {
+void expect_sparse_places(const Call& c, const Tensor& values) {
     const Tensor &rows = c.in[0], &cols = c.in[1];
     WEFT_EXPECT(rows.ndim() == 1 && cols.ndim() == 1 && rows.dtype() == DType::Int64 &&
                     cols.dtype() == DType::Int64 && rows.numel() == cols.numel(),
@@ -27,9 +27,9 @@ void expect_places(const Call& c, const Tensor& values) {
                 name(values.dtype()));
 }
 
-void product_shape(Call& c) {
+void sparse_product_shape(Call& c) {
     const Tensor &values = c.in[2], &dense = c.in[3];
-    expect_places(c, values);
+    expect_sparse_places(c, values);
     const int64_t size = c.attr(0).as_int();
     WEFT_EXPECT(values.ndim() == 1 && values.numel() == c.in[0].numel() && dense.ndim() == 2 &&
                     dense.dtype() == values.dtype() && size >= 0,
@@ -45,7 +45,7 @@ kernels::Places places_of(const Call& c, const Tensor& rows, const Tensor& cols,
     return {rows.numel(), rows.data<int64_t>(), cols.data<int64_t>()};
 }
 
-void product_kernel(Call& c) {
+void sparse_product_kernel(Call& c) {
     Tensor rows = as_contiguous(c.in[0]), cols = as_contiguous(c.in[1]),
            values = as_contiguous(c.in[2]), dense = as_contiguous(c.in[3]);
     const auto places = places_of(c, rows, cols, c.out(0).size(0), dense.size(0));
@@ -60,7 +60,7 @@ void product_kernel(Call& c) {
 
 void dots_shape(Call& c) {
     const Tensor &a = c.in[2], &b = c.in[3];
-    expect_places(c, a);
+    expect_sparse_places(c, a);
     WEFT_EXPECT(a.ndim() == 2 && b.ndim() == 2 && a.size(1) == b.size(1) && a.dtype() == b.dtype(),
                 Runtime, c.name(), "two matrices with rows of one length and dtype",
                 text(to_string(a.shape()), " and ", to_string(b.shape())));
@@ -85,16 +85,16 @@ void register_sparse_product(Table& t) {
     t.add("_sparse_product(Tensor rows, Tensor cols, Tensor values, Tensor dense, int size) -> "
           "Tensor")
         .doc("A matrix of `size` rows with these elements, times a dense one; places may repeat.")
-        .shape(product_shape)
-        .kernel(product_kernel)
+        .shape(sparse_product_shape)
+        .kernel(sparse_product_kernel)
         .flops(flops)
         .internal()
         .node_name("SparseAddmmBackward0")
         .grad(2, save_in(0) | save_in(1) | save_in(3),
-              [](const Grad& g) { return dots(g.in(0), g.in(1), g.grad(), g.in(3)); })
+              [](const Grad& g) { return sparse_dots(g.in(0), g.in(1), g.grad(), g.in(3)); })
         .grad(3, save_in(0) | save_in(1) | save_in(2),
               [](const Grad& g) {
-                  return product(g.in(1), g.in(0), g.in(2), g.grad(), g.in_shape(3)[0]);
+                  return sparse_product(g.in(1), g.in(0), g.in(2), g.grad(), g.in_shape(3)[0]);
               })
         .samples({"f(I(5, high=3), I(5, high=4), T(5), T(4, 2), 3)",
                   "f(I(3, high=2), I(3, high=2), T(3), T(2, 70), 2)",
@@ -108,11 +108,11 @@ void register_sparse_product(Table& t) {
         .node_name("SparseSampledAddmmBackward0")
         .grad(2, save_in(0) | save_in(1) | save_in(3),
               [](const Grad& g) {
-                  return product(g.in(0), g.in(1), g.grad(), g.in(3), g.in_shape(2)[0]);
+                  return sparse_product(g.in(0), g.in(1), g.grad(), g.in(3), g.in_shape(2)[0]);
               })
         .grad(3, save_in(0) | save_in(1) | save_in(2),
               [](const Grad& g) {
-                  return product(g.in(1), g.in(0), g.grad(), g.in(2), g.in_shape(3)[0]);
+                  return sparse_product(g.in(1), g.in(0), g.grad(), g.in(2), g.in_shape(3)[0]);
               })
         .samples({"f(I(5, high=3), I(5, high=4), T(3, 2), T(4, 2))",
                   "f(I(2, high=2), I(2, high=2), T(2, 70), T(2, 70))"});

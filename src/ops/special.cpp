@@ -14,7 +14,7 @@ using namespace ops;
 namespace math = kernels::math;
 
 const Function digamma{"digamma"}, polygamma{"_polygamma"}, zeta{"special_zeta"},
-    erfcx{"special_erfcx"}, log{"log"}, exp{"exp"}, log1p{"log1p"};
+    erfcx{"special_erfcx"};
 
 struct Zeta {
     static constexpr int one_loop = 32;
@@ -57,9 +57,10 @@ struct Xlog1py {
     }
 };
 
+/// A function that has no in-place form.
 template <class F>
-OpBuilder real_op(Table& t, std::string_view name,
-                  std::source_location where = std::source_location::current()) {
+OpBuilder special_op(Table& t, std::string_view name,
+                     std::source_location where = std::source_location::current()) {
     return pointwise_op<F, FloatingTypes, Result::Float, 1>(
         t, text(name, "(Tensor self) -> Tensor"), where);
 }
@@ -81,7 +82,7 @@ void polygamma_shape(Call& c) {
 }
 
 void register_gamma(Table& t) {
-    real_op<math::LogGamma>(t, "lgamma")
+    special_op<math::LogGamma>(t, "lgamma")
         .inplace()
         .doc("The logarithm of |gamma(self)|; infinite at 0, -1, ...\n"
              ">>> weft.lgamma(weft.tensor([1., 4.]))\ntensor([0.0000, 1.7918])")
@@ -89,7 +90,7 @@ void register_gamma(Table& t) {
         .no_onnx("no logarithm of the gamma function")
         .samples({"f(T(2, 3, lo=0.1, hi=9))", "f(T(lo=0.5))", "f(T(0, 3))",
                   "f(T(4, lo=-3.9, hi=-3.1))", "f(I(4))"});
-    real_op<math::Digamma>(t, "digamma")
+    special_op<math::Digamma>(t, "digamma")
         .inplace()
         .doc("The derivative of lgamma; NaN at -1, -2, ...\n"
              ">>> weft.digamma(weft.tensor([1., 4.]))\ntensor([-0.5772,  1.2561])")
@@ -131,9 +132,9 @@ void register_gamma(Table& t) {
                   "f(T(lo=1.5).detach(), T(0, 3))"});
 }
 
-void register_normal(Table& t) {
+void register_normal_functions(Table& t) {
     constexpr double root_half = 1 / std::numbers::sqrt2;
-    real_op<Erfcx>(t, "special_erfcx")
+    special_op<Erfcx>(t, "special_erfcx")
         .internal()
         .in_packages()
         .doc("exp(self^2) erfc(self), without underflow.\n"
@@ -144,7 +145,7 @@ void register_normal(Table& t) {
               })
         .no_onnx("no scaled complement of Erf")
         .samples(unary_samples());
-    real_op<Ndtr>(t, "special_ndtr")
+    special_op<Ndtr>(t, "special_ndtr")
         .internal()
         .in_packages()
         .doc("The probability that a standard normal variable is below self.\n"
@@ -157,7 +158,7 @@ void register_normal(Table& t) {
               })
         .onnx("(Erf(self * 0.7071067811865476) + 1) * 0.5")
         .samples(unary_samples());
-    real_op<LogNdtr>(t, "special_log_ndtr")
+    special_op<LogNdtr>(t, "special_log_ndtr")
         .internal()
         .in_packages()
         .doc("The logarithm of special.ndtr, exact far out too.\n"
@@ -169,7 +170,7 @@ void register_normal(Table& t) {
               })
         .no_onnx("no logarithm of Erf's complement")
         .samples(unary_samples());
-    real_op<Entr>(t, "special_entr")
+    special_op<Entr>(t, "special_entr")
         .internal()
         .in_packages()
         .doc("-self log(self); 0 at 0, -inf below.\n"
@@ -208,7 +209,7 @@ void register_normal(Table& t) {
 
 void register_special(Table& t) {
     register_gamma(t);
-    register_normal(t);
+    register_normal_functions(t);
 }
 
 }  // namespace weft

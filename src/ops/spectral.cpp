@@ -8,8 +8,7 @@ namespace weft {
 namespace ops {
 namespace {
 
-const Function phase_free{"_linalg_phase_free"}, solve_ex{"linalg_solve_ex"},
-    diag_embed{"diag_embed"}, diagonal{"diagonal"}, eye{"eye"}, real{"real"}, square{"square"};
+const Function phase_free{"_linalg_phase_free"};
 
 [[noreturn]] void fail_converging(std::string_view who, const Tensor& A, kernels::Unconverged at,
                                   std::string_view of) {
@@ -36,10 +35,10 @@ T* data_or_null(const Tensor& t, bool wanted) {
 }
 
 /// V diag(numbers) of columns.
-Tensor scaled(const Tensor& V, const Tensor& numbers) { return V * unsqueeze(numbers, -2); }
+Tensor scaled_columns(const Tensor& V, const Tensor& numbers) { return V * unsqueeze(numbers, -2); }
 
 /// `gaps` [..., n, n] with infinity on the diagonal.
-Tensor apart(const Tensor& gaps) {
+Tensor gaps_apart(const Tensor& gaps) {
     const int64_t n = gaps.size(gaps.ndim() - 1);
     const Tensor diagonal = eye(n, Value(), Value(DType::Bool));
     return masked_fill(gaps, diagonal,
@@ -81,9 +80,9 @@ Tensor eigh_gradient(const Grad& g) {
     const Tensor values = g.out(0), V = g.out(1);
     const Tensor &d_values = g.grad(0), &dV = g.grad(1);
     if (!d_values.defined() && !dV.defined()) return {};
-    if (!dV.defined()) return matmul(scaled(V, d_values), mH(V));
+    if (!dV.defined()) return matmul(scaled_columns(V, d_values), mH(V));
     const Tensor P = phase_free(matmul(mH(V), dV), "linalg.eigh");
-    const Tensor gaps = apart(unsqueeze(values, -2) - unsqueeze(values, -1));
+    const Tensor gaps = gaps_apart(unsqueeze(values, -2) - unsqueeze(values, -1));
     Tensor inner = (P - mH(P)) * (0.5 / gaps);
     if (d_values.defined()) inner = inner + diag_embed(d_values);
     return matmul(matmul(V, inner), mH(V));
@@ -133,8 +132,8 @@ Tensor eig_gradient(const Grad& g) {
     if (d_values.defined()) inner = diag_embed(d_values);
     if (dV.defined()) {
         Tensor P = phase_free(matmul(mH(V), dV), "linalg.eig");
-        P = P - matmul(mH(V), scaled(V, real(diagonal(P, 0, -2, -1))));
-        const Tensor off = P / apart(conj(unsqueeze(values, -2) - unsqueeze(values, -1)));
+        P = P - matmul(mH(V), scaled_columns(V, real(diagonal(P, 0, -2, -1))));
+        const Tensor off = P / gaps_apart(conj(unsqueeze(values, -2) - unsqueeze(values, -1)));
         inner = inner.defined() ? inner + off : off;
     }
     return solve_ex.all({mH(V), matmul(inner, mH(V))}, {true, true})[0];
@@ -179,8 +178,8 @@ Tensor svd_gradient(const Grad& g) {
     const int64_t m = U.size(U.ndim() - 2), n = V.size(V.ndim() - 2);
     const Tensor &dS = g.grad(1), rows = unsqueeze(S, -1), columns = unsqueeze(S, -2);
     if (!g.grad(0).defined() && !g.grad(2).defined())
-        return dS.defined() ? matmul(scaled(U, dS), mH(V)) : Tensor();
-    const Tensor gaps = apart(square(columns) - square(rows));
+        return dS.defined() ? matmul(scaled_columns(U, dS), mH(V)) : Tensor();
+    const Tensor gaps = gaps_apart(square(columns) - square(rows));
     Tensor inner, outside, phases;  // phases: of the pairs of vectors; together they must not count
     auto add_to = [](Tensor& sum, const Tensor& t) { sum = sum.defined() ? sum + t : t; };
     if (dS.defined()) add_to(inner, diag_embed(dS));

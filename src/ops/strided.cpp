@@ -97,8 +97,8 @@ Tensor unfold_gradient(const Grad& g) {
 // ---- the gradient ------------------------------------------------------------------------------
 
 /// Sizes, strides and offset out of one attribute.
-struct Geometry {
-    explicit Geometry(DimSpan packed) {
+struct StridedGeometry {
+    explicit StridedGeometry(DimSpan packed) {
         size_t n = packed.size() / 2;
         size = packed.first(n);
         stride = packed.subspan(n, n);
@@ -109,7 +109,7 @@ struct Geometry {
         }
         last += offset;
     }
-    bool inside(const Geometry& other) const {
+    bool inside(const StridedGeometry& other) const {
         return offset >= other.offset && last <= other.last;
     }
     bool dense() const { return is_contiguous(size, stride); }
@@ -133,7 +133,7 @@ struct Geometry {
     bool empty = false;
 };
 
-void accumulate(const Tensor& memory, const Geometry& at, const Tensor& values) {
+void accumulate(const Tensor& memory, const StridedGeometry& at, const Tensor& values) {
     Tensor from = as_contiguous(values);
     dispatch_computed(memory.dtype(), "as_strided", [&]<class T>() {
         kernels::add_strided(memory.data<T>(), at.size, at.stride, from.data<T>());
@@ -156,9 +156,9 @@ void divide(const Tensor& memory, const Tensor& counts) {
 /// under the layout of the view (source) and read under the layout of the input (target). Where
 /// elements of the input share a place, each gets its part. The transpose of this map is the same
 /// with source and target exchanged, hence `shared_source`: whose sharing counts.
-void through_memory(const Tensor& out, const Tensor& values, const Geometry& source,
-                    const Geometry& target, bool shared_source) {
-    const Geometry& shared = shared_source ? source : target;
+void through_memory(const Tensor& out, const Tensor& values, const StridedGeometry& source,
+                    const StridedGeometry& target, bool shared_source) {
+    const StridedGeometry& shared = shared_source ? source : target;
     bool divided = shared.overlaps();
     if (!divided && source.dense() && target.inside(source))
         return copy_into(out, as_contiguous(values).view_as(target.size, target.stride,
@@ -184,15 +184,15 @@ void through_memory(const Tensor& out, const Tensor& values, const Geometry& sou
 }
 
 void as_strided_backward_shape(Call& c) {
-    const Geometry source(c.attr(0).as_ints());
+    const StridedGeometry source(c.attr(0).as_ints());
     WEFT_EXPECT(equal(c.in[0].shape(), source.size), Runtime, c.name(),
                 text("a gradient of the source's shape ", to_string(source.size)),
                 to_string(c.in[0].shape()));
-    c.add(Tensor::layout(c.in[0].dtype(), Geometry(c.attr(1).as_ints()).size));
+    c.add(Tensor::layout(c.in[0].dtype(), StridedGeometry(c.attr(1).as_ints()).size));
 }
 
 void as_strided_backward_kernel(Call& c) {
-    Geometry source(c.attr(0).as_ints()), target(c.attr(1).as_ints());
+    StridedGeometry source(c.attr(0).as_ints()), target(c.attr(1).as_ints());
     if (target.empty) return;
     if (source.empty) {
         std::memset(c.out(0).bytes(), 0, c.out(0).numel() * item_size(c.out(0).dtype()));

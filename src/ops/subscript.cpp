@@ -9,8 +9,7 @@
 namespace weft::ops {
 namespace {
 
-const Function index_op{"index"}, index_put_op{"index_put.plain"}, nonzero_op{"nonzero"},
-    copy_op{"copy"};
+const Function index_put_op{"index_put.plain"}, nonzero_op{"nonzero"}, copy_op{"copy"};
 
 struct Selection {
     Tensor view;                  ///< after ints, slices, None and ...

@@ -13,8 +13,7 @@ namespace {
 
 using namespace ops;
 
-const Function clamp_backward{"clamp_backward"}, div_backward{"div_backward"},
-    logical_and{"logical_and"}, logical_or{"logical_or"};
+const Function clamp_backward{"clamp_backward"};
 
 // ---- where
 
@@ -333,7 +332,7 @@ void addcdiv_shape(Call& c) {
     pointwise<Result::Same>(c);
 }
 
-void register_fused(Table& t) {
+void register_fused_products(Table& t) {
     shaped_op(t,
               "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, "
               "Scalar value=1) -> Tensor",
@@ -395,7 +394,7 @@ void register_fused(Table& t) {
 void register_ternary(Table& t) {
     register_where(t);
     register_clamp(t);
-    register_fused(t);
+    register_fused_products(t);
     kernels::add_half_loops<Addcmul<double>, 3>();
     kernels::add_half_loops<Addcdiv<double>, 3>();
 }

@@ -13,8 +13,6 @@ namespace {
 using namespace ops;
 namespace math = kernels::math;
 
-const Function rsqrt{"rsqrt"}, logical_and{"logical_and"};
-
 /// One loop of a C library function, compiled once per type and level.
 #define WEFT_MATH_FUNCTOR(Name, expression)                                                        \
     struct Name {                                                                                  \
@@ -102,14 +100,6 @@ struct Xlogy {
     }
 };
 
-template <class F>
-OpBuilder real_op(Table& t, std::string_view name,
-                  std::source_location where = std::source_location::current()) {
-    return pointwise_op<F, FloatingTypes, Result::Float, 1>(
-               t, text(name, "(Tensor self) -> Tensor"), where)
-        .inplace();
-}
-
 #define WEFT_COMPLEX_MATH(Name, function)                                                          \
     struct Name {                                                                                  \
         template <class T>                                                                         \
@@ -121,16 +111,6 @@ WEFT_COMPLEX_MATH(ComplexAsinh, asinh)
 WEFT_COMPLEX_MATH(ComplexAcosh, acosh)
 WEFT_COMPLEX_MATH(ComplexAtanh, atanh)
 #undef WEFT_COMPLEX_MATH
-
-/// F, and G for complex numbers.
-template <class F, class G>
-OpBuilder analytic_op(Table& t, std::string_view name,
-                      std::source_location where = std::source_location::current()) {
-    return real_op<F>(t, name, where).kernel([](Call& c) {
-        if (is_complex(c.in[0].dtype())) map_kernel<G, ComplexTypes, Result::Same, 1>(c);
-        else map_kernel<F, FloatingTypes, Result::Float, 1>(c);
-    });
-}
 
 void register_hyperbolic(Table& t) {
     analytic_op<Asinh, ComplexAsinh>(t, "asinh")

@@ -7,18 +7,18 @@ namespace weft {
 namespace ops {
 namespace {
 
-constexpr std::string_view who = "linalg.solve_triangular";
+constexpr std::string_view kSolveTriangular = "linalg.solve_triangular";
 
 void triangular_shape(Call& c) {
     const Tensor &A = c.in[0], &B = c.in[1];
-    expect_matrix(who, A, true);
-    expect_matrix(who, B);
-    expect_like(who, A, B);
+    expect_matrix(kSolveTriangular, A, true);
+    expect_matrix(kSolveTriangular, B);
+    expect_like(kSolveTriangular, A, B);
     WEFT_EXPECT(A.size(A.ndim() - 1) == B.size(B.ndim() - (c.attr(1).as_bool() ? 2 : 1)), Runtime,
-                who, "sizes that fit",
+                kSolveTriangular, "sizes that fit",
                 text(to_string(A.shape()), " and ", to_string(B.shape()),
                      " (Incompatible shapes of A and B)"));
-    Dims shape = broadcast(who, batch_of(A), batch_of(B));
+    Dims shape = broadcast(kSolveTriangular, batch_of(A), batch_of(B));
     for (const int64_t size : B.shape().last(2)) shape.push_back(size);
     c.add(Tensor::layout(A.dtype(), shape));
 }
@@ -34,15 +34,13 @@ void triangular_kernel(Call& c) {
     const Spread spread(batch_of(A), batch_of(X));
     {
         Unlocked unlocked(X.numel() * a.columns);
-        dispatch<MatrixTypes>(A.dtype(), who, [&]<class T>() {
+        dispatch<MatrixTypes>(A.dtype(), kSolveTriangular, [&]<class T>() {
             kernels::triangular_solve({x.count, spread.of(), a.count}, x.rows, x.columns, of,
                                       A.data<T>(), X.data<T>());
         });
     }
     if (!left) copy_into(out, transposed(X));
 }
-
-const Function solve_triangular{"linalg_solve_triangular"}, triu{"triu"}, tril{"tril"};
 
 void triangular_gradient(Grad& g) {
     const bool upper = g.attr(0).as_bool(), left = g.attr(1).as_bool(), unit = g.attr(2).as_bool();

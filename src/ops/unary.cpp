@@ -16,7 +16,7 @@ namespace {
 using namespace ops;
 namespace math = kernels::math;
 
-const Function cosh{"cosh"}, sinh{"sinh"}, rsqrt{"rsqrt"}, abs_backward{"abs_backward"}, sgn{"sgn"};
+const Function cosh{"cosh"}, sinh{"sinh"}, abs_backward{"abs_backward"};
 
 #define WEFT_FUNCTOR(Name, expression)                                                             \
     struct Name {                                                                                  \
@@ -176,13 +176,6 @@ struct ComplexNot {
     }
 };
 
-/// `Real`, or F where the input is complex.
-template <class F, Result R, void (*Real)(Call&)>
-void or_complex(Call& c) {
-    if (is_complex(c.in[0].dtype())) map_kernel<F, ComplexTypes, R, 1>(c);
-    else Real(c);
-}
-
 void abs_kernel(Call& c) {
     if (!is_complex(c.in[0].dtype())) return map_kernel<Abs, NumberTypes, Result::Same, 1>(c);
     dispatch<ComplexTypes>(c.in[0].dtype(), c.name(), [&]<class T>() {
@@ -269,20 +262,6 @@ struct AbsBackward {
     }
 };
 
-/// A function from floating to floating numbers, which integers become first.
-template <class F>
-OpBuilder real_op(Table& t, std::string_view name,
-                  std::source_location where = std::source_location::current()) {
-    auto schema = text(name, "(Tensor self) -> Tensor");
-    return pointwise_op<F, FloatingTypes, Result::Float, 1>(t, schema, where).inplace();
-}
-/// The same, with G for complex numbers.
-template <class F, class G>
-OpBuilder analytic_op(Table& t, std::string_view name,
-                      std::source_location where = std::source_location::current()) {
-    return real_op<F>(t, name, where)
-        .kernel(or_complex<G, Result::Float, map_kernel<F, FloatingTypes, Result::Float, 1>>);
-}
 /// A function whose result has the dtype of its argument.
 template <class F, class Set>
 OpBuilder same_op(Table& t, std::string_view name,

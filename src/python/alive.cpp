@@ -19,7 +19,7 @@ namespace weft::python {
 namespace {
 
 /// A tensor or a node.
-struct Thing {
+struct Held {
     const TensorImpl* tensor = nullptr;
     const Node* node = nullptr;
     const void* key() const {
@@ -39,27 +39,27 @@ const Node* node_of(const TensorImpl* t) {
 
 /// What a thing holds by itself.
 template <class F>
-void visit_held(const Thing& thing, F&& see) {
+void visit_held(const Held& thing, F&& see) {
     if (const TensorImpl* t = thing.tensor) {
-        if (const Node* node = node_of(t)) see(Link::GradFn, Thing{.node = node});
+        if (const Node* node = node_of(t)) see(Link::GradFn, Held{.node = node});
         const Slot* slot = t->slot.get();
         if (!slot || slot->kind != kMetaSlot) return;
         auto* meta = static_cast<const GradMeta*>(slot);
-        if (meta->grad.defined()) see(Link::Grad, Thing{.tensor = meta->grad.impl()});
-        if (meta->base.defined()) see(Link::Base, Thing{.tensor = meta->base.impl()});
-        if (meta->last_write) see(Link::GradFn, Thing{.node = meta->last_write.get()});
+        if (meta->grad.defined()) see(Link::Grad, Held{.tensor = meta->grad.impl()});
+        if (meta->base.defined()) see(Link::Base, Held{.tensor = meta->base.impl()});
+        if (meta->last_write) see(Link::GradFn, Held{.node = meta->last_write.get()});
         return;
     }
     for (int i = 0; i < thing.node->edge_count(); ++i)
-        if (const Node* next = thing.node->edge(i).node.get()) see(Link::Next, Thing{.node = next});
-    thing.node->visit_kept([&](const Tensor& t) { see(Link::Kept, Thing{.tensor = t.impl()}); });
+        if (const Node* next = thing.node->edge(i).node.get()) see(Link::Next, Held{.node = next});
+    thing.node->visit_kept([&](const Tensor& t) { see(Link::Kept, Held{.tensor = t.impl()}); });
 }
 
 /// Breadth first, so that the way to each thing is a shortest one.
 class Walk {
 public:
     struct Step {
-        Thing thing;
+        Held thing;
         Link link;
         int32_t before;  ///< in `steps`; -1: a root
     };
@@ -68,19 +68,19 @@ public:
         for (Py_ssize_t i = 0; i < PyList_GET_SIZE(roots); ++i) {
             PyObject* root = PyList_GET_ITEM(roots, i);
             if (!is_tensor(root)) continue;
-            const Thing thing{.tensor = reinterpret_cast<PyTensor*>(root)->impl};
+            const Held thing{.tensor = reinterpret_cast<PyTensor*>(root)->impl};
             if (thing.tensor && thing.key() != left_out) add(Link::Root, thing, -1);
         }
     }
-    void add(Link link, const Thing& thing, int32_t before) {
+    void add(Link link, const Held& thing, int32_t before) {
         if (seen_.insert(thing.key()).second) steps.push_back({thing, link, before});
     }
     /// To the end; `meets(link, thing, from)` is asked of each link, and false leaves it.
     template <class F>
     void run(F&& meets) {
         for (size_t at = 0; at < steps.size(); ++at) {
-            const Thing from = steps[at].thing;
-            visit_held(from, [&](Link link, const Thing& thing) {
+            const Held from = steps[at].thing;
+            visit_held(from, [&](Link link, const Held& thing) {
                 if (meets(link, thing, static_cast<int32_t>(at)))
                     add(link, thing, static_cast<int32_t>(at));
             });
@@ -142,7 +142,7 @@ private:
 PyObject* alive(PyObject*, PyObject* roots) {
     return guarded([&] {
         Walk walk(roots, nullptr);
-        walk.run([](Link, const Thing&, int32_t) { return true; });
+        walk.run([](Link, const Held&, int32_t) { return true; });
         Rows rows;
         std::string numbers;
         std::unordered_set<const Storage*> storages;
@@ -210,7 +210,7 @@ PyObject* holders(PyObject*, PyObject* args) {
         const Storage* memory =
             is_tensor(target) ? reinterpret_cast<PyTensor*>(target)->impl->storage.get() : nullptr;
         std::vector<std::pair<int32_t, Link>> found;
-        walk.run([&](Link link, const Thing& thing, int32_t from) {
+        walk.run([&](Link link, const Held& thing, int32_t from) {
             // an output is saved as another tensor over its memory (Note [Saved outputs])
             const bool same = memory && link == Link::Kept && thing.tensor->storage.get() == memory;
             const bool is_it = same || (by_number ? thing.node && thing.node->sequence == number
@@ -278,7 +278,7 @@ void Passes::tell() {
 
 namespace {
 
-PyMethodDef functions[] = {
+PyMethodDef alive_functions[] = {
     {"_alive", alive, METH_O, nullptr},
     {"_holders", holders, METH_VARARGS, nullptr},
     {"_tensors_in", tensors_in, METH_O, nullptr},
@@ -289,6 +289,6 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-void init_alive(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_alive(PyObject* module) { checked(PyModule_AddFunctions(module, alive_functions)); }
 
 }  // namespace weft::python

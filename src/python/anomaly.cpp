@@ -39,7 +39,7 @@ PyObject* set_anomaly(PyObject*, PyObject* args) {
 PyObject* is_anomaly(PyObject*, PyObject*) { return PyBool_FromLong(anomaly::on); }
 PyObject* is_nan_check(PyObject*, PyObject*) { return PyBool_FromLong(anomaly::checks_nan()); }
 
-PyMethodDef functions[] = {
+PyMethodDef anomaly_functions[] = {
     {"_set_anomaly", set_anomaly, METH_VARARGS, "_set_anomaly(enabled, check_nan)"},
     {"is_anomaly_enabled", is_anomaly, METH_NOARGS,
      "Whether anomaly mode is on.\n"
@@ -56,7 +56,7 @@ PyMethodDef functions[] = {
 }  // namespace
 
 void init_anomaly(PyObject* module) {
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, anomaly_functions));
     anomaly::host = {stack, warn, [](const Tensor& t) { return promise(t).peek(t); }};
 }
 

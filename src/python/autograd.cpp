@@ -419,7 +419,7 @@ PyObject* set_zeros_matter(PyObject*, PyObject* on) {
     return PyBool_FromLong(std::exchange(zeros_matter, on == Py_True));
 }
 
-PyMethodDef functions[] = {
+PyMethodDef autograd_functions[] = {
     {"_set_zeros_matter", set_zeros_matter, METH_O, nullptr},
     {"_backward", c_function(py_backward), METH_FASTCALL, nullptr},
     {"_register_hook", c_function(py_register_hook), METH_FASTCALL, nullptr},
@@ -459,7 +459,7 @@ void init_node_type(PyObject* module);
 void init_autograd(PyObject* module) {
     init_hooks(module);
     init_node_type(module);
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, autograd_functions));
     install();
 }
 

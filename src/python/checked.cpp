@@ -21,7 +21,7 @@
 namespace weft::python {
 namespace {
 
-enum Kind : unsigned {
+enum Wanted : unsigned {
     kNone = 1,
     kTensor = 2,
     kInt = 4,
@@ -437,7 +437,7 @@ PyObject* make_checked(PyObject*, PyObject* args) {
     });
 }
 
-PyMethodDef functions[] = {{"_checked", make_checked, METH_VARARGS, nullptr}, {}};
+PyMethodDef checked_functions[] = {{"_checked", make_checked, METH_VARARGS, nullptr}, {}};
 
 }  // namespace
 
@@ -475,7 +475,7 @@ void init_checked(PyObject* module) {
     checked_type.tp_methods = checked_methods;
     checked_type.tp_getset = checked_getset;
     ready_type(checked_type, "weft.CheckedFunction", sizeof(Checked));
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, checked_functions));
 }
 
 }  // namespace weft::python

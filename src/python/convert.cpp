@@ -294,13 +294,6 @@ void read_values(PyObject* data, DimSpan shape, size_t d, T*& at) {
     }
 }
 
-void release_buffer(void* owner) {
-    auto* view = static_cast<Py_buffer*>(owner);
-    Lock lock;
-    PyBuffer_Release(view);
-    delete view;
-}
-
 /// The class of an array's elements, as NumPy names it; that of `data` itself where it has no such.
 std::string kind_of_elements(PyObject* data) {
     Object kind = Object::steal(PyObject_GetAttrString(data, "dtype"));
@@ -488,7 +481,7 @@ PyObject* py_sharing(PyObject*, PyObject* data) {
     });
 }
 
-PyMethodDef functions[] = {
+PyMethodDef convert_functions[] = {
     {"tensor", c_function(py_tensor), METH_VARARGS | METH_KEYWORDS,
      "tensor(data, *, dtype=None, device=None, requires_grad=False)\n\n"
      "A new tensor with the values of numbers, nested sequences, arrays or a tensor.\n\n"
@@ -502,7 +495,7 @@ PyMethodDef functions[] = {
 }
 
 /// What a consumer of the buffer holds: the memory outlives `.data = ` on the tensor.
-struct Lent {
+struct LentBuffer {
     Ref<Storage> storage;
     std::unique_ptr<Py_ssize_t[]> dims;
 };
@@ -538,7 +531,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         Py_ssize_t bytes;  // an expanded tensor may have more than can be counted
         WEFT_EXPECT(!__builtin_mul_overflow(t.numel(), item_size(t.dtype()), &bytes), Runtime,
                     "buffer", "a tensor of less than 2**63 bytes", "more");
-        auto lent = std::make_unique<Lent>();
+        auto lent = std::make_unique<LentBuffer>();
         lent->storage = t.storage();
         lent->dims = std::make_unique<Py_ssize_t[]>(2 * t.ndim() + 1);
         int size = item_size(t.dtype());
@@ -567,7 +560,7 @@ int get_buffer(PyObject* self, Py_buffer* view, int flags) {
         return 0;
     });
 }
-void free_buffer(PyObject*, Py_buffer* view) { delete static_cast<Lent*>(view->internal); }
+void free_buffer(PyObject*, Py_buffer* view) { delete static_cast<LentBuffer*>(view->internal); }
 PyBufferProcs buffer_slots = {get_buffer, free_buffer};
 
 }  // namespace
@@ -581,7 +574,7 @@ bool is_its_memory(PyObject* o) {
 
 void init_convert(PyObject* module) {
     tensor_type.tp_as_buffer = &buffer_slots;
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, convert_functions));
 }
 
 }  // namespace weft::python

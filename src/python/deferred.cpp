@@ -411,39 +411,39 @@ PyObject* set_ahead(PyObject*, PyObject* n) {
     });
 }
 
-PyMethodDef functions[] = {{"_one_by_one", c_function(one_by_one), METH_FASTCALL, nullptr},
-                           {"_example_index", example_index, METH_O, nullptr},
-                           {"_set_large", set_large, METH_O, nullptr},
-                           {"_set_ahead", set_ahead, METH_O, nullptr},
-                           {"_begin_run", begin_run, METH_NOARGS, nullptr},
-                           {"_end_run", end_run, METH_NOARGS, nullptr},
-                           {"_graph_use", graph_use, METH_O, nullptr},
-                           {"_saved", saved, METH_O, nullptr},
-                           {"_tally", counts, METH_NOARGS, nullptr},
-                           {"_saved_by", saved_by, METH_O, nullptr},
-                           {"_reporting", reporting, METH_NOARGS, nullptr},
-                           {"_set_budget", set_budget, METH_O, nullptr},
-                           {"_kinds", kinds, METH_NOARGS, nullptr},
-                           {"_numbered", numbered, METH_NOARGS, nullptr},
-                           {"_plan", plan, METH_O, nullptr},
-                           {"_flush", flush, METH_O, nullptr},
-                           {"_change_object", change_object, METH_O, nullptr},
-                           {"_failures", failures, METH_NOARGS, nullptr},
-                           {"_settle", settle, METH_O, nullptr},
-                           {"_is_pending", is_pending, METH_O, nullptr},
-                           {"_note_parked", note_parked, METH_O, nullptr},
-                           {"_in_place_of", in_place_of, METH_O, nullptr},
-                           {"_same_root", same_root, METH_VARARGS, nullptr},
-                           {"_written", written, METH_O, nullptr},
-                           {"_report", report, METH_O, nullptr},
-                           {}};
+PyMethodDef deferred_functions[] = {{"_one_by_one", c_function(one_by_one), METH_FASTCALL, nullptr},
+                                    {"_example_index", example_index, METH_O, nullptr},
+                                    {"_set_large", set_large, METH_O, nullptr},
+                                    {"_set_ahead", set_ahead, METH_O, nullptr},
+                                    {"_begin_run", begin_run, METH_NOARGS, nullptr},
+                                    {"_end_run", end_run, METH_NOARGS, nullptr},
+                                    {"_graph_use", graph_use, METH_O, nullptr},
+                                    {"_saved", saved, METH_O, nullptr},
+                                    {"_tally", counts, METH_NOARGS, nullptr},
+                                    {"_saved_by", saved_by, METH_O, nullptr},
+                                    {"_reporting", reporting, METH_NOARGS, nullptr},
+                                    {"_set_budget", set_budget, METH_O, nullptr},
+                                    {"_kinds", kinds, METH_NOARGS, nullptr},
+                                    {"_numbered", numbered, METH_NOARGS, nullptr},
+                                    {"_plan", plan, METH_O, nullptr},
+                                    {"_flush", flush, METH_O, nullptr},
+                                    {"_change_object", change_object, METH_O, nullptr},
+                                    {"_failures", failures, METH_NOARGS, nullptr},
+                                    {"_settle", settle, METH_O, nullptr},
+                                    {"_is_pending", is_pending, METH_O, nullptr},
+                                    {"_note_parked", note_parked, METH_O, nullptr},
+                                    {"_in_place_of", in_place_of, METH_O, nullptr},
+                                    {"_same_root", same_root, METH_VARARGS, nullptr},
+                                    {"_written", written, METH_O, nullptr},
+                                    {"_report", report, METH_O, nullptr},
+                                    {}};
 
 }  // namespace
 
 void init_deferred(PyObject* module) {
     deferred::install();
     deferred::host.keep = keep_exception;
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, deferred_functions));
 }
 
 }  // namespace weft::python

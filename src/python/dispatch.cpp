@@ -74,8 +74,8 @@ void take_results(Call& c, PyObject* results, bool recorded) {
 }
 
 /// `__torch_dispatch__`, and what Tensor has there.
-PyObject* method_name = nullptr;
-PyObject* disabled = nullptr;
+PyObject* dispatch_name = nullptr;
+PyObject* dispatch_disabled = nullptr;
 
 Tensor alias_of_class(const Tensor& t) {
     static PyObject* attributes = import_attr("weft.base.subclasses", "hand_on").release();
@@ -105,7 +105,7 @@ PyObject* wrapper(PyObject*, PyObject* args) {
 }
 
 /// _disabled_torch_dispatch_impl(func, types, args=(), kwargs=None)
-PyObject* run_disabled(PyObject*, PyObject* given) {
+PyObject* run_disabled_dispatch(PyObject*, PyObject* given) {
     return guarded([&] {
         static PyObject* run = import_attr("weft._library.dispatch", "_run_plain").release();
         return checked(PyObject_Call(run, given, nullptr));
@@ -137,23 +137,25 @@ PyObject* dispatched(const char* name, PyObject* self) {
 }
 
 bool class_dispatches(PyTypeObject* cls) {
-    PyObject* method = _PyType_Lookup(cls, method_name);
-    const bool own = method && method != disabled;
+    PyObject* method = _PyType_Lookup(cls, dispatch_name);
+    const bool own = method && method != dispatch_disabled;
     dispatching_known |= own;
     return own;
 }
 
 void init_dispatch(PyObject* module) {
-    static PyMethodDef functions[] = {{"_disabled_torch_dispatch_impl", run_disabled, METH_VARARGS,
+    static PyMethodDef functions[] = {{"_disabled_torch_dispatch_impl", run_disabled_dispatch,
+                                       METH_VARARGS,
                                        "What `__torch_dispatch__` of Tensor is: the operator of "
                                        "the tensors without their class."},
                                       {"_plain", plain, METH_O, nullptr},
                                       {"_wrapper", wrapper, METH_VARARGS, nullptr},
                                       {}};
     checked(PyModule_AddFunctions(module, functions));
-    method_name = checked(PyUnicode_InternFromString("__torch_dispatch__"));
-    disabled = Object::take(PyObject_GetAttrString(module, functions[0].ml_name)).release();
-    checked(PyDict_SetItem(tensor_type.tp_dict, method_name, disabled));
+    dispatch_name = checked(PyUnicode_InternFromString("__torch_dispatch__"));
+    dispatch_disabled =
+        Object::take(PyObject_GetAttrString(module, functions[0].ml_name)).release();
+    checked(PyDict_SetItem(tensor_type.tp_dict, dispatch_name, dispatch_disabled));
     PyType_Modified(&tensor_type);
     alias_in_class = alias_of_class;
     ops::hooks.dispatch = dispatch;

@@ -37,7 +37,7 @@ struct ManagedVersioned {
 
 /// A tensor lent out: its storage lives until the consumer calls the deleter.
 template <class M>
-struct Lent {
+struct LentManaged {
     M managed{};
     Ref<Storage> storage;
     Dims dims;
@@ -45,7 +45,7 @@ struct Lent {
 
 template <class M>
 M* lend(const Tensor& t) {
-    auto* lent = new Lent<M>;
+    auto* lent = new LentManaged<M>;
     lent->storage = t.storage();
     for (int64_t s : t.shape()) lent->dims.push_back(s);
     for (int64_t s : t.strides()) lent->dims.push_back(s);
@@ -61,7 +61,7 @@ M* lend(const Tensor& t) {
     m.owner = lent;
     m.deleter = [](M* self) {
         Lock lock;
-        delete static_cast<Lent<M>*>(self->owner);
+        delete static_cast<LentManaged<M>*>(self->owner);
     };
     return &m;
 }
@@ -143,12 +143,12 @@ PyObject* from_dlpack(PyObject*, PyObject* capsule) {
     });
 }
 
-PyMethodDef functions[] = {{"_to_dlpack", to_dlpack, METH_VARARGS, nullptr},
-                           {"_from_dlpack", from_dlpack, METH_O, nullptr},
-                           {}};
+PyMethodDef dlpack_functions[] = {{"_to_dlpack", to_dlpack, METH_VARARGS, nullptr},
+                                  {"_from_dlpack", from_dlpack, METH_O, nullptr},
+                                  {}};
 
 }  // namespace
 
-void init_dlpack(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_dlpack(PyObject* module) { checked(PyModule_AddFunctions(module, dlpack_functions)); }
 
 }  // namespace weft::python

@@ -126,10 +126,11 @@ PyObject* each(PyObject*, PyObject* const* args, Py_ssize_t count, PyObject* kwn
     });
 }
 
-PyMethodDef functions[] = {{"_each", c_function(each), METH_FASTCALL | METH_KEYWORDS, nullptr}, {}};
+PyMethodDef each_functions[] = {{"_each", c_function(each), METH_FASTCALL | METH_KEYWORDS, nullptr},
+                                {}};
 
 }  // namespace
 
-void init_each(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_each(PyObject* module) { checked(PyModule_AddFunctions(module, each_functions)); }
 
 }  // namespace weft::python

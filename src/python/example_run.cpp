@@ -171,7 +171,7 @@ struct PyWaiting {
 PyTypeObject waiting_type = blank_type();
 PyWaiting* waiting(PyObject* o) { return reinterpret_cast<PyWaiting*>(o); }
 
-void dealloc(PyObject* self) {
+void waiting_dealloc(PyObject* self) {
     delete waiting(self)->run;
     PyObject_Free(self);
 }
@@ -260,7 +260,7 @@ PyObject* end_example(PyObject*, PyObject* args) {
     });
 }
 
-PyMethodDef functions[] = {
+PyMethodDef example_run_functions[] = {
     {"_run_example", c_function(run_example), METH_FASTCALL, nullptr},
     {"_resume_examples", c_function(resume_examples), METH_FASTCALL, nullptr},
     {"_end_example", end_example, METH_VARARGS, nullptr},
@@ -271,10 +271,10 @@ PyMethodDef functions[] = {
 void init_example_runs(PyObject* module) {
     PyTypeObject& t = waiting_type;
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_DISALLOW_INSTANTIATION;
-    t.tp_dealloc = dealloc;
+    t.tp_dealloc = waiting_dealloc;
     t.tp_doc = "An example that waits for a value, in no fiber.";
     add_type(module, t, "weft._C._Waiting", sizeof(PyWaiting));
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, example_run_functions));
 }
 
 }  // namespace weft::python

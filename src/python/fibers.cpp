@@ -239,20 +239,20 @@ PyObject* shield(PyObject*, PyObject* fn) {
     return into_python([&] { return PyObject_CallNoArgs(fn); });
 }
 
-PyMethodDef functions[] = {{"_shield", shield, METH_O, nullptr},
-                           {"_take_depth", take_depth, METH_NOARGS, nullptr},
-                           {"_stay", stay, METH_O, nullptr},
-                           {"_begin_batch", begin_batch, METH_VARARGS, nullptr},
-                           {"_end_batch", end_batch, METH_VARARGS, nullptr},
-                           {"_enter_example", enter_example, METH_O, nullptr},
-                           {"_example", example, METH_NOARGS, nullptr},
-                           {"_leave_example", leave_example, METH_NOARGS, nullptr},
-                           {"_set_at_once", set_at_once, METH_O, nullptr},
-                           {"_skip_numbers", skip_numbers, METH_O, nullptr},
-                           {"_order", order, METH_NOARGS, nullptr},
-                           {"_wait", py_wait, METH_NOARGS, nullptr},
-                           {"_set_host", set_host, METH_VARARGS, nullptr},
-                           {}};
+PyMethodDef fibers_functions[] = {{"_shield", shield, METH_O, nullptr},
+                                  {"_take_depth", take_depth, METH_NOARGS, nullptr},
+                                  {"_stay", stay, METH_O, nullptr},
+                                  {"_begin_batch", begin_batch, METH_VARARGS, nullptr},
+                                  {"_end_batch", end_batch, METH_VARARGS, nullptr},
+                                  {"_enter_example", enter_example, METH_O, nullptr},
+                                  {"_example", example, METH_NOARGS, nullptr},
+                                  {"_leave_example", leave_example, METH_NOARGS, nullptr},
+                                  {"_set_at_once", set_at_once, METH_O, nullptr},
+                                  {"_skip_numbers", skip_numbers, METH_O, nullptr},
+                                  {"_order", order, METH_NOARGS, nullptr},
+                                  {"_wait", py_wait, METH_NOARGS, nullptr},
+                                  {"_set_host", set_host, METH_VARARGS, nullptr},
+                                  {}};
 
 }  // namespace
 
@@ -273,7 +273,7 @@ void between_examples() {
 }
 
 void init_fibers(PyObject* module) {
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, fibers_functions));
     init_example_runs(module);
 }
 

@@ -23,11 +23,11 @@ PyObject* map_file(PyObject*, PyObject* path) {
     });
 }
 
-PyMethodDef functions[] = {{"_map_file", map_file, METH_O, "The tensors and metadata of a file."},
-                           {}};
+PyMethodDef files_functions[] = {
+    {"_map_file", map_file, METH_O, "The tensors and metadata of a file."}, {}};
 
 }  // namespace
 
-void init_files(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_files(PyObject* module) { checked(PyModule_AddFunctions(module, files_functions)); }
 
 }  // namespace weft::python

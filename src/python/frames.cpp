@@ -85,14 +85,14 @@ PyObject* users_frame(PyObject*, PyObject*) {
     });
 }
 
-PyMethodDef functions[] = {{"_go_back_to", go_back_to, METH_O, nullptr},
-                           {"_users_frame", users_frame, METH_NOARGS, nullptr},
-                           {}};
+PyMethodDef frames_functions[] = {{"_go_back_to", go_back_to, METH_O, nullptr},
+                                  {"_users_frame", users_frame, METH_NOARGS, nullptr},
+                                  {}};
 
 }  // namespace
 
 void init_frames(PyObject* module) {
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, frames_functions));
     add_object(module, "_Entry", Object::take(PyType_FromSpec(&entry_spec)).get());
 }
 

@@ -354,11 +354,11 @@ PyGetSetDef context_getset[] = {
 PyMethodDef context_methods[] = {{"_saved", context_saved, METH_NOARGS, nullptr},
                                  {"_reached", context_reached, METH_O, nullptr},
                                  {}};
-PyMethodDef functions[] = {{"_record_function", record_function, METH_VARARGS, nullptr},
-                           {"_needs_gradients", needs_gradients, METH_O, nullptr},
-                           {"_gradients", gradients, METH_VARARGS, nullptr},
-                           {"_set_tie", set_tie, METH_O, nullptr},
-                           {}};
+PyMethodDef function_functions[] = {{"_record_function", record_function, METH_VARARGS, nullptr},
+                                    {"_needs_gradients", needs_gradients, METH_O, nullptr},
+                                    {"_gradients", gradients, METH_VARARGS, nullptr},
+                                    {"_set_tie", set_tie, METH_O, nullptr},
+                                    {}};
 
 }  // namespace
 
@@ -374,7 +374,7 @@ void init_function(PyObject* module) {
     t.tp_methods = context_methods;
     t.tp_getset = context_getset;
     add_type(module, t, "weft._C._Context", sizeof(PyContext));
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, function_functions));
 }
 
 }  // namespace weft::python

@@ -52,10 +52,10 @@ PyObject* locals(PyObject*, PyObject* o) {
     });
 }
 
-PyMethodDef functions[] = {{"_locals", locals, METH_O, nullptr}, {}};
+PyMethodDef locals_functions[] = {{"_locals", locals, METH_O, nullptr}, {}};
 
 }  // namespace
 
-void init_locals(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_locals(PyObject* module) { checked(PyModule_AddFunctions(module, locals_functions)); }
 
 }  // namespace weft::python

@@ -52,7 +52,7 @@ PyObject* end(PyObject*, PyObject* handle) {
 }
 
 /// _map_over(level, tensor, dim): what stands for the tensor's parts along `dim`, one an example.
-PyObject* over(PyObject*, PyObject* args) {
+PyObject* mapped_over(PyObject*, PyObject* args) {
     PyObject *handle, *tensor;
     long long dim;
     if (!PyArg_ParseTuple(args, "OO!L", &handle, &tensor_type, &tensor, &dim)) return nullptr;
@@ -153,20 +153,20 @@ PyObject* reaches_past(PyObject*, PyObject* args) {
     });
 }
 
-PyMethodDef functions[] = {{"_map_begin", begin, METH_VARARGS, nullptr},
-                           {"_map_end", end, METH_O, nullptr},
-                           {"_map_over", over, METH_VARARGS, nullptr},
-                           {"_map_whole", whole, METH_VARARGS, nullptr},
-                           {"_map_fresh", fresh, METH_O, nullptr},
-                           {"_map_wholes", wholes, METH_O, nullptr},
-                           {"_reaches_past", reaches_past, METH_VARARGS, nullptr},
-                           {}};
+PyMethodDef mapped_functions[] = {{"_map_begin", begin, METH_VARARGS, nullptr},
+                                  {"_map_end", end, METH_O, nullptr},
+                                  {"_map_over", mapped_over, METH_VARARGS, nullptr},
+                                  {"_map_whole", whole, METH_VARARGS, nullptr},
+                                  {"_map_fresh", fresh, METH_O, nullptr},
+                                  {"_map_wholes", wholes, METH_O, nullptr},
+                                  {"_reaches_past", reaches_past, METH_VARARGS, nullptr},
+                                  {}};
 
 }  // namespace
 
 void init_mapped(PyObject* module) {
     mapped::install();
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, mapped_functions));
 }
 
 }  // namespace weft::python

@@ -144,50 +144,50 @@ PyObject* py_records(PyObject*, PyObject*) {
     });
 }
 
-PyMethodDef functions[] = {{"_memory_stats", py_memory_stats, METH_NOARGS, nullptr},
-                           {"_reset_peak_memory", py_reset_peak, METH_NOARGS, nullptr},
-                           {"_empty_cache", py_empty_cache, METH_NOARGS, nullptr},
-                           {"_fail_allocation", py_fail_allocation, METH_O, nullptr},
-                           {"set_num_threads", py_set_threads, METH_O,
-                            "Threads that one op may use.\n"
-                            "\n"
-                            "RuntimeError for a number below 1.\n"
-                            "\n"
-                            ">>> n = weft.get_num_threads()\n"
-                            ">>> weft.set_num_threads(1)\n"
-                            ">>> weft.get_num_threads()\n"
-                            "1\n"
-                            ">>> weft.set_num_threads(n)"},
-                           {"get_num_threads", py_get_threads, METH_NOARGS,
-                            "Threads that one op may use.\n"
-                            "\n"
-                            ">>> weft.get_num_threads() >= 1\n"
-                            "True"},
-                           {"_cpu_level", py_cpu_level, METH_NOARGS, nullptr},
-                           {"_set_blas_path", py_set_blas, METH_O, nullptr},
-                           {"get_default_dtype", py_get_default_dtype, METH_NOARGS,
-                            "The dtype of new floating tensors.\n"
-                            "\n"
-                            ">>> weft.get_default_dtype()\n"
-                            "torch.float32"},
-                           {"set_default_dtype", py_set_default_dtype, METH_O,
-                            "Sets the dtype of new floating tensors.\n"
-                            "\n"
-                            "TypeError for one that is not floating.\n"
-                            "\n"
-                            ">>> weft.set_default_dtype(weft.float64)\n"
-                            ">>> weft.ones(2).dtype\n"
-                            "torch.float64\n"
-                            ">>> weft.set_default_dtype(weft.float32)"},
-                           {"_print_options", py_print_options, METH_VARARGS, nullptr},
-                           {"_records", py_records, METH_NOARGS, nullptr},
-                           {}};
+PyMethodDef module_functions[] = {{"_memory_stats", py_memory_stats, METH_NOARGS, nullptr},
+                                  {"_reset_peak_memory", py_reset_peak, METH_NOARGS, nullptr},
+                                  {"_empty_cache", py_empty_cache, METH_NOARGS, nullptr},
+                                  {"_fail_allocation", py_fail_allocation, METH_O, nullptr},
+                                  {"set_num_threads", py_set_threads, METH_O,
+                                   "Threads that one op may use.\n"
+                                   "\n"
+                                   "RuntimeError for a number below 1.\n"
+                                   "\n"
+                                   ">>> n = weft.get_num_threads()\n"
+                                   ">>> weft.set_num_threads(1)\n"
+                                   ">>> weft.get_num_threads()\n"
+                                   "1\n"
+                                   ">>> weft.set_num_threads(n)"},
+                                  {"get_num_threads", py_get_threads, METH_NOARGS,
+                                   "Threads that one op may use.\n"
+                                   "\n"
+                                   ">>> weft.get_num_threads() >= 1\n"
+                                   "True"},
+                                  {"_cpu_level", py_cpu_level, METH_NOARGS, nullptr},
+                                  {"_set_blas_path", py_set_blas, METH_O, nullptr},
+                                  {"get_default_dtype", py_get_default_dtype, METH_NOARGS,
+                                   "The dtype of new floating tensors.\n"
+                                   "\n"
+                                   ">>> weft.get_default_dtype()\n"
+                                   "torch.float32"},
+                                  {"set_default_dtype", py_set_default_dtype, METH_O,
+                                   "Sets the dtype of new floating tensors.\n"
+                                   "\n"
+                                   "TypeError for one that is not floating.\n"
+                                   "\n"
+                                   ">>> weft.set_default_dtype(weft.float64)\n"
+                                   ">>> weft.ones(2).dtype\n"
+                                   "torch.float64\n"
+                                   ">>> weft.set_default_dtype(weft.float32)"},
+                                  {"_print_options", py_print_options, METH_VARARGS, nullptr},
+                                  {"_records", py_records, METH_NOARGS, nullptr},
+                                  {}};
 
 PyModuleDef definition = {PyModuleDef_HEAD_INIT,
                           "weft._C",
                           "weft's core.",
                           -1,
-                          functions,
+                          module_functions,
                           nullptr,
                           nullptr,
                           nullptr,

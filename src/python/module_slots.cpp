@@ -58,7 +58,7 @@ PyObject* dict_of(PyObject* self) {
 using Tables = std::array<PyObject*, 3>;
 
 /// What was found for a name, and the states it was found in (Note [Remembered attributes]).
-struct Found {
+struct FoundSlot {
     PyObject* name = nullptr;   ///< owned
     PyObject* value = nullptr;  ///< borrowed from a table, the instance's dictionary or the class
     bool of_class = false;
@@ -70,7 +70,7 @@ struct Found {
 
 #if PY_VERSION_HEX < 0x030C0000
 constexpr size_t kRemembered = 1024;
-Found remembered[kRemembered];
+FoundSlot remembered[kRemembered];
 
 uint64_t state(PyObject* dict) { return reinterpret_cast<PyDictObject*>(dict)->ma_version_tag; }
 
@@ -86,14 +86,14 @@ uint64_t state(const Tables& tables) {
     return sum;
 }
 
-Found& slot(uint64_t instance_state, PyObject* name) {
+FoundSlot& slot(uint64_t instance_state, PyObject* name) {
     uint64_t mixed = instance_state * 0x9E3779B97F4A7C15u ^ reinterpret_cast<uintptr_t>(name) >> 4;
     return remembered[(mixed ^ mixed >> 32) % kRemembered];
 }
 
 /// What is remembered for `name` of `self`, or null.
-const Found* recall(PyObject* self, PyObject* dict, PyObject* name) {
-    const Found& found = slot(state(dict), name);
+const FoundSlot* recall(PyObject* self, PyObject* dict, PyObject* name) {
+    const FoundSlot& found = slot(state(dict), name);
     bool holds = found.name == name && found.instance_state == state(dict) && found.class_state &&
                  found.class_state == state(Py_TYPE(self)) &&
                  found.tables_state == state(found.tables);
@@ -102,7 +102,7 @@ const Found* recall(PyObject* self, PyObject* dict, PyObject* name) {
 
 void remember(PyObject* self, PyObject* dict, PyObject* name, PyObject* value, bool of_class,
               const Tables& tables = {}) {
-    Found& found = slot(state(dict), name);
+    FoundSlot& found = slot(state(dict), name);
     Py_INCREF(name);
     Py_XSETREF(found.name, name);
     found.value = value;
@@ -113,7 +113,7 @@ void remember(PyObject* self, PyObject* dict, PyObject* name, PyObject* value, b
     found.tables_state = state(tables);
 }
 #else
-const Found* recall(PyObject*, PyObject*, PyObject*) { return nullptr; }
+const FoundSlot* recall(PyObject*, PyObject*, PyObject*) { return nullptr; }
 void remember(PyObject*, PyObject*, PyObject*, PyObject*, bool, const Tables& = {}) {}
 #endif
 
@@ -147,7 +147,7 @@ PyObject* get_of_instance(PyObject* self, PyObject* dict, PyObject* name, bool d
 PyObject* get_attribute(PyObject* self, PyObject* name) {
     PyObject* dict = dict_of(self);
     if (!dict) return nullptr;
-    if (const Found* found = recall(self, dict, name))
+    if (const FoundSlot* found = recall(self, dict, name))
         return found->of_class ? PyMethod_New(found->value, self) : Py_NewRef(found->value);
     PyObject* attribute = _PyType_Lookup(Py_TYPE(self), name);
     PyObject* value = attribute ? get_of_class(self, dict, name, attribute) : nullptr;
@@ -291,7 +291,7 @@ PyObject* run_module(PyObject* self, PyObject* args, PyObject* kwargs, bool past
     PyObject* dict = dict_of(self);
     if (!dict) return nullptr;
     bool plain = PyTuple_GET_SIZE(args) <= kMostArgs && !(kwargs && PyDict_GET_SIZE(kwargs));
-    const Found* found = plain ? recall(self, dict, plain_forward) : nullptr;
+    const FoundSlot* found = plain ? recall(self, dict, plain_forward) : nullptr;
     if (found && found->of_class) return call_function(found->value, self, args);
     if (found) return call_own(found->value, args);
     if (!past_compiled && !(mode & kCompiledMode))
@@ -346,10 +346,10 @@ PyObject* plain_forward_of(PyObject* module, bool* in_place) {
     if (Py_TYPE(module)->tp_call != call_module) return nullptr;
     PyObject* dict = dict_of(module);
     if (!dict) return nullptr;
-    if (const Found* found = recall(module, dict, plain_forward))
+    if (const FoundSlot* found = recall(module, dict, plain_forward))
         return found->of_class ? found->value : nullptr;
     if (in_place) *in_place = true;
-    if (const Found* found = recall(module, dict, compiled_forward)) return found->value;
+    if (const FoundSlot* found = recall(module, dict, compiled_forward)) return found->value;
     if (is_hooked(module, dict)) return nullptr;
     return find_forward(module, dict);
 }
@@ -357,14 +357,14 @@ PyObject* plain_forward_of(PyObject* module, bool* in_place) {
 bool is_compiled_in_place(PyObject* module, PyObject* by) {
     PyObject** dict = _PyObject_GetDictPtr(module);
     if (!dict || !*dict) return false;
-    if (const Found* found = recall(module, *dict, str_compiled)) return found->value == by;
+    if (const FoundSlot* found = recall(module, *dict, str_compiled)) return found->value == by;
     return PyDict_GetItemWithError(*dict, str_compiled) == by;
 }
 
 PyObject* call_past_compiled(PyObject* module, PyObject* const* args, size_t n, PyObject* names) {
     PyObject* const dict = dict_of(module);
     const bool plain = dict && n <= kMostArgs && !names;
-    if (const Found* found = plain ? recall(module, dict, compiled_forward) : nullptr)
+    if (const FoundSlot* found = plain ? recall(module, dict, compiled_forward) : nullptr)
         return into_python(
             [&] { return call_function(found->value, module, args, static_cast<Py_ssize_t>(n)); });
     Object all = Object::take(PyTuple_New(static_cast<Py_ssize_t>(n)));
@@ -413,7 +413,7 @@ PyObject* call_of_module(PyObject*, PyObject* given) {
     return run_module(self, args, kwargs);
 }
 
-PyMethodDef functions[] = {
+PyMethodDef module_slots_functions[] = {
     {"_speed_up_module", speed_up_module, METH_O,
      "Put C functions into the slots of a module class."},
     {"_call_module", call_of_module, METH_VARARGS, "Call a module as the fast slot does."},
@@ -431,7 +431,7 @@ void init_module_slots(PyObject* module) {
     for (auto [at, text] : names) *at = checked(PyUnicode_InternFromString(text));
     plain_forward = checked(PyUnicode_FromString("forward of a plain call"));
     compiled_forward = checked(PyUnicode_FromString("forward of a call that compile() made"));
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, module_slots_functions));
 }
 
 }  // namespace weft::python

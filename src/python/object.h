@@ -107,6 +107,14 @@ private:
     PyGILState_STATE state_;
 };
 
+/// Frees a Py_buffer that keeps memory for a storage: its deleter, on whichever thread.
+inline void release_buffer(void* owner) {
+    auto* view = static_cast<Py_buffer*>(owner);
+    Lock lock;
+    PyBuffer_Release(view);
+    delete view;
+}
+
 /// Shows a UserWarning, at the line of the program that runs, if one does; -1 if it became an exception. While
 /// layouts alone are traced it throws Runtime: the calls themselves will warn.
 int warn_user(const char* message);

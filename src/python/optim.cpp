@@ -266,16 +266,16 @@ PyObject* forget_gradients(PyObject*, PyObject* params) {
     });
 }
 
-PyMethodDef functions[] = {{"_fused_step_", c_function(fused_step), METH_FASTCALL, nullptr},
-                           {"_forget_gradients_", forget_gradients, METH_O, nullptr},
-                           {}};
+PyMethodDef optim_functions[] = {{"_fused_step_", c_function(fused_step), METH_FASTCALL, nullptr},
+                                 {"_forget_gradients_", forget_gradients, METH_O, nullptr},
+                                 {}};
 
 }  // namespace
 
 void init_optim(PyObject* module) {
     own_grad = checked(PyDict_GetItemString(tensor_type.tp_dict, "grad"));
     Py_INCREF(own_grad);
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, optim_functions));
 }
 
 }  // namespace weft::python

@@ -10,8 +10,8 @@ namespace weft::python {
 namespace {
 
 /// `__torch_function__`, and what it is set to where nobody is asked.
-PyObject* method_name = nullptr;
-PyObject* disabled = nullptr;
+PyObject* function_name = nullptr;
+PyObject* function_disabled = nullptr;
 
 /// Whether it is a tensor of PyTorch's, which is data here: its method would call us for ever.
 bool is_pytorchs(PyTypeObject* type) {
@@ -22,8 +22,8 @@ bool is_pytorchs(PyTypeObject* type) {
 /// Whether a class that is no plain Tensor's has the method. Static types never do.
 bool class_overrides(PyTypeObject* type) {
     if (type == &tensor_type || !PyType_HasFeature(type, Py_TPFLAGS_HEAPTYPE)) return false;
-    PyObject* method = _PyType_Lookup(type, method_name);
-    return method && method != disabled && !is_pytorchs(type);
+    PyObject* method = _PyType_Lookup(type, function_name);
+    return method && method != function_disabled && !is_pytorchs(type);
 }
 
 /// An argument of each class that overrides: subclasses before what they derive from, else in order.
@@ -55,13 +55,13 @@ private:
     std::vector<PyObject*> found_;
 };
 
-Object tuple_of(PyObject* const* items, Py_ssize_t count) {
+Object tuple_of_objects(PyObject* const* items, Py_ssize_t count) {
     Object out = Object::take(PyTuple_New(count));
     for (Py_ssize_t i = 0; i < count; ++i) PyTuple_SET_ITEM(out.get(), i, Py_NewRef(items[i]));
     return out;
 }
 
-Object dict_of(PyObject* names, PyObject* const* values) {
+Object given_by_name(PyObject* names, PyObject* const* values) {
     Object out = Object::take(PyDict_New());
     for (Py_ssize_t k = 0; names && k < PyTuple_GET_SIZE(names); ++k)
         checked(PyDict_SetItem(out.get(), PyTuple_GET_ITEM(names, k), values[k]));
@@ -77,7 +77,7 @@ struct Member {
 };
 Member& member(PyObject* o) { return *reinterpret_cast<Member*>(o); }
 
-PyTypeObject method_type = blank_type();
+PyTypeObject function_method_type = blank_type();
 PyTypeObject property_type = blank_type();
 
 PyObject* method_call(PyObject* self, PyObject* const* args, size_t nargsf, PyObject* kwnames) {
@@ -87,7 +87,7 @@ PyObject* method_call(PyObject* self, PyObject* const* args, size_t nargsf, PyOb
         return out;
     return PyObject_Vectorcall(member(self).inner, args, nargsf, kwnames);
 }
-PyObject* method_get(PyObject* self, PyObject* object, PyObject*) {
+PyObject* function_method_get(PyObject* self, PyObject* object, PyObject*) {
     return object ? PyMethod_New(self, object) : Py_NewRef(self);
 }
 
@@ -185,8 +185,8 @@ bool Overrides::answer(PyObject* function, PyObject* const* args, Py_ssize_t cou
     out = guarded([&] {
         static PyObject* ask = import_attr("weft.overrides", "_answer").release();
         return Object::borrow(ask)
-            .call(Object::borrow(function), overriding.tuple(), tuple_of(args, count),
-                  dict_of(kwnames, args + count))
+            .call(Object::borrow(function), overriding.tuple(), tuple_of_objects(args, count),
+                  given_by_name(kwnames, args + count))
             .release();
     });
     return true;
@@ -205,7 +205,7 @@ bool Overrides::answer(const char* name, std::initializer_list<PyObject*> args, 
 PyObject* overridable_member(PyObject* thing) {
     const bool property = is_property(thing);
     if (!property && !PyFunction_Check(thing)) return Py_NewRef(thing);
-    PyTypeObject& type = property ? property_type : method_type;
+    PyTypeObject& type = property ? property_type : function_method_type;
     PyObject* made = checked(type.tp_alloc(&type, 0));
     member(made).vectorcall = method_call;
     member(made).inner = Py_NewRef(thing);
@@ -221,7 +221,7 @@ PyObject* Overrides::enter(PyObject*, PyObject*) {
 namespace {
 
 /// _disabled_torch_function_impl(func, types, args=(), kwargs=None): func's own answer.
-PyObject* run_disabled(PyObject*, PyObject* given) {
+PyObject* run_disabled_function(PyObject*, PyObject* given) {
     PyObject *function, *types, *args = nullptr, *kwargs = nullptr;
     if (!PyArg_ParseTuple(given, "OO|OO", &function, &types, &args, &kwargs)) return nullptr;
     return guarded([&] {
@@ -238,20 +238,21 @@ PyObject* overrides(PyObject*, PyObject* o) { return PyBool_FromLong(Overrides::
 
 void init_overrides(PyObject* module) {
     static PyMethodDef functions[] = {
-        {"_disabled_torch_function_impl", run_disabled, METH_VARARGS,
+        {"_disabled_torch_function_impl", run_disabled_function, METH_VARARGS,
          "What `__torch_function__` is set to where calls take no notice of a class."},
         {"_know_overrides", Overrides::enter, METH_NOARGS, nullptr},
         {"_overrides", overrides, METH_O, nullptr},
         {}};
     checked(PyModule_AddFunctions(module, functions));
-    method_name = checked(PyUnicode_InternFromString("__torch_function__"));
-    disabled = Object::take(PyObject_GetAttrString(module, functions[0].ml_name)).release();
-    method_type.tp_flags =
+    function_name = checked(PyUnicode_InternFromString("__torch_function__"));
+    function_disabled =
+        Object::take(PyObject_GetAttrString(module, functions[0].ml_name)).release();
+    function_method_type.tp_flags =
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR;
-    method_type.tp_vectorcall_offset = offsetof(Member, vectorcall);
-    method_type.tp_call = PyVectorcall_Call;
-    method_type.tp_descr_get = method_get;
-    ready_member(method_type, "weft.TensorMethod");
+    function_method_type.tp_vectorcall_offset = offsetof(Member, vectorcall);
+    function_method_type.tp_call = PyVectorcall_Call;
+    function_method_type.tp_descr_get = function_method_get;
+    ready_member(function_method_type, "weft.TensorMethod");
     property_type.tp_descr_get = property_get;
     property_type.tp_descr_set = property_set;
     ready_member(property_type, "weft.TensorProperty");

@@ -16,7 +16,7 @@ namespace weft::python {
 namespace {
 
 /// How a `_C._Compiled` runs what it calls.
-enum class Kind : uint8_t {
+enum class Callee : uint8_t {
     Compiled,
     Plain,  ///< as it is, and what it calls too (weft.compiler.disable)
     Skip,   ///< as it is, but not what it calls
@@ -28,18 +28,19 @@ struct PyCompiled {
     PyObject* weakrefs;
     vectorcallfunc call;
     Reach* reach;
-    Kind kind;
+    Callee kind;
 };
 PyCompiled* compiled(PyObject* o) { return reinterpret_cast<PyCompiled*>(o); }
 
-bool enabled = true;
+bool compile_enabled = true;
 uint64_t reaches = 0;  ///< made so far
 
 /// Sets bits of the mode, and puts back these alone: what runs may set others to stay.
 class Bits {
 public:
-    Bits(uint32_t set, uint32_t clear) : which_(set | clear), saved_(mode & which_) {
-        mode = (mode | set) & ~clear;
+    Bits(uint32_t set, uint32_t compiled_clear)
+        : which_(set | compiled_clear), saved_(mode & which_) {
+        mode = (mode | set) & ~compiled_clear;
     }
     ~Bits() { mode = (mode & ~which_) | saved_; }
     Bits(const Bits&) = delete;
@@ -67,13 +68,13 @@ PyObject* call_itself(PyObject* callee, PyObject* by, PyObject* const* args, siz
 PyObject* call_eagerly(PyObject* callee, PyObject* by, PyObject* const* args, size_t n,
                        PyObject* names) {
     // what it calls is compiled still: Module's call looks at the mode
-    Bits guard(enabled && programs_run() ? kCompiledMode : 0u, 0);
+    Bits guard(compile_enabled && programs_run() ? kCompiledMode : 0u, 0);
     return call_itself(callee, by, args, n, names);
 }
 
 /// What a call of `by`, which calls `callee`, runs by its program; without a function where that may not run.
 Target compiled_target(PyObject* callee, PyObject* by) {
-    if (!enabled || !programs_run()) return {};
+    if (!compile_enabled || !programs_run()) return {};
     Target target = target_of(callee);
     // a module that is compiled in place tells of its errors itself
     if (target.may_be_compiled_in_place && is_compiled_in_place(callee, by))
@@ -120,11 +121,11 @@ PyObject* call(PyObject* self, PyObject* const* args, size_t count, PyObject* na
     const auto n = static_cast<size_t>(PyVectorcall_NARGS(count));
     return guarded([&] {
         switch (c.kind) {
-            case Kind::Plain: {
+            case Callee::Plain: {
                 Bits guard(kPlainMode, kCompiledMode);
                 return call_itself(callee.get(), self, args, n, names);
             }
-            case Kind::Skip:
+            case Callee::Skip:
                 return call_itself(callee.get(), self, args, n, names);
             default: {
                 if (mode & kTraceMode && c.reach->full_graph && records_calls())
@@ -153,7 +154,7 @@ void forget(Reach* reach) {
         return 0;
     });
 }
-int traverse(PyObject* self, visitproc visit, void* arg) {
+int compiled_traverse(PyObject* self, visitproc visit, void* arg) {
     auto* c = reinterpret_cast<PyCompiled*>(self);
     Py_VISIT(c->callee);
     Py_VISIT(c->dict);
@@ -161,22 +162,22 @@ int traverse(PyObject* self, visitproc visit, void* arg) {
     return each_place(c->reach,
                       [&](Place& place) { return place.traverse(c->reach->number, visit, arg); });
 }
-int clear(PyObject* self) {
+int compiled_clear(PyObject* self) {
     auto* c = reinterpret_cast<PyCompiled*>(self);
     Py_CLEAR(c->callee);
     Py_CLEAR(c->dict);
     forget(c->reach);
     return 0;
 }
-void dealloc(PyObject* self) {
+void compiled_dealloc(PyObject* self) {
     PyObject_GC_UnTrack(self);
     if (reinterpret_cast<PyCompiled*>(self)->weakrefs) PyObject_ClearWeakRefs(self);
-    clear(self);
+    compiled_clear(self);
     delete compiled(self)->reach;
     Py_TYPE(self)->tp_free(self);  // the type of a subclass is given back by that
 }
 
-PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
+PyObject* compiled_new(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     PyObject *callee, *backend = Py_None;
     int full_graph = 0, kind = 0;
     static const char* words[] = {"callee", "fullgraph", "kind", "backend", nullptr};
@@ -190,20 +191,20 @@ PyObject* make(PyTypeObject* type, PyObject* args, PyObject* kwargs) {
     if (!self) return nullptr;
     compiled(self)->callee = Py_NewRef(callee);
     compiled(self)->call = call;
-    compiled(self)->kind = static_cast<Kind>(std::clamp(kind, 0, 2));
+    compiled(self)->kind = static_cast<Callee>(std::clamp(kind, 0, 2));
     compiled(self)->reach = new Reach{{}, {}, ++reaches, full_graph != 0};
     if (backend != Py_None) compiled(self)->reach->backend = Object::borrow(backend);
     return self;
 }
 
-PyObject* get(PyObject* self, PyObject* instance, PyObject*) {
+PyObject* compiled_get(PyObject* self, PyObject* instance, PyObject*) {
     return instance && instance != Py_None ? PyMethod_New(self, instance) : Py_NewRef(self);
 }
 
 PyObject* get_callee(PyObject* self, void*) {
     return Py_NewRef(reinterpret_cast<PyCompiled*>(self)->callee);
 }
-PyGetSetDef getters[] = {
+PyGetSetDef compiled_getters[] = {
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {"callee", get_callee, nullptr, "What it calls.", nullptr},
     {}};
@@ -228,7 +229,7 @@ PyObject* reached(PyObject* self, PyObject*) {
         return out.release();
     });
 }
-PyMethodDef methods[] = {{"_reached", reached, METH_NOARGS, nullptr}, {}};
+PyMethodDef compiled_methods[] = {{"_reached", reached, METH_NOARGS, nullptr}, {}};
 
 PyTypeObject compiled_type = blank_type();
 
@@ -236,7 +237,7 @@ PyTypeObject compiled_type = blank_type();
 PyObject* enable(PyObject*, PyObject* on) {
     const int wanted = PyObject_IsTrue(on);
     if (wanted < 0) return nullptr;
-    return PyBool_FromLong(std::exchange(enabled, wanted != 0));
+    return PyBool_FromLong(std::exchange(compile_enabled, wanted != 0));
 }
 
 /// _enable_stretches(on): whether programs may run by plan; the old setting.
@@ -254,10 +255,10 @@ PyObject* speed_up(PyObject*, PyObject* cls) {
     Py_RETURN_NONE;
 }
 
-PyMethodDef functions[] = {{"_enable_programs", enable, METH_O, nullptr},
-                           {"_enable_stretches", enable_stretches, METH_O, nullptr},
-                           {"_speed_up_compiled", speed_up, METH_O, nullptr},
-                           {}};
+PyMethodDef program_functions[] = {{"_enable_programs", enable, METH_O, nullptr},
+                                   {"_enable_stretches", enable_stretches, METH_O, nullptr},
+                                   {"_speed_up_compiled", speed_up, METH_O, nullptr},
+                                   {}};
 
 [[noreturn]] void refuse(PyObject* function, const Known& known) {
     Object error = import_attr("weft.compiler.errors", "unsupported")
@@ -273,7 +274,7 @@ thread_local Reach* reach = nullptr;
 Frame* bind_compiled(PyObject* o, PyObject* const* args, size_t n, PyObject* names, Reach*& of,
                      PyObject*& result) {
     PyObject* callee = PyObject_TypeCheck(o, &compiled_type) ? compiled(o)->callee : nullptr;
-    const bool may_run = callee && compiled(o)->kind == Kind::Compiled;
+    const bool may_run = callee && compiled(o)->kind == Callee::Compiled;
     const Target target = may_run ? compiled_target(callee, o) : Target{};
     if (!target.function) {
         result = into_python([&] { return PyObject_Vectorcall(o, args, n, names); });
@@ -292,7 +293,7 @@ PyObject* compiled_callee(PyObject* o) {
     if (!PyObject_TypeCheck(o, &compiled_type)) return nullptr;
     const PyCompiled& c = *compiled(o);
     const bool wants_more = c.reach->full_graph && !(reach && reach->full_graph);
-    return c.kind != Kind::Compiled || wants_more ? nullptr : c.callee;
+    return c.kind != Callee::Compiled || wants_more ? nullptr : c.callee;
 }
 
 Program* program_of(PyObject* function) {
@@ -331,24 +332,24 @@ void init_programs(PyObject* module) {
     init_package(module);
     init_files(module);
     const char* setting = std::getenv("WEFT_COMPILE");
-    enabled = !setting || std::string_view(setting) != "0";
+    compile_enabled = !setting || std::string_view(setting) != "0";
     PyTypeObject& t = compiled_type;
     t.tp_dictoffset = offsetof(PyCompiled, dict);
     t.tp_weaklistoffset = offsetof(PyCompiled, weakrefs);
     t.tp_vectorcall_offset = offsetof(PyCompiled, call);
     t.tp_call = PyVectorcall_Call;
-    t.tp_descr_get = get;
-    t.tp_new = make;
-    t.tp_dealloc = dealloc;
-    t.tp_traverse = traverse;
-    t.tp_clear = clear;
-    t.tp_getset = getters;
-    t.tp_methods = methods;
+    t.tp_descr_get = compiled_get;
+    t.tp_new = compiled_new;
+    t.tp_dealloc = compiled_dealloc;
+    t.tp_traverse = compiled_traverse;
+    t.tp_clear = compiled_clear;
+    t.tp_getset = compiled_getters;
+    t.tp_methods = compiled_methods;
     t.tp_flags =
         Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL;
     t.tp_doc = "Calls its callee, by the program of its source where that may run.";
     add_type(module, t, "weft._C._Compiled", sizeof(PyCompiled));
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, program_functions));
 }
 
 }  // namespace weft::python

@@ -4,6 +4,7 @@
 #include <string>
 
 #include "program/verify.h"
+#include "python/code_extra.h"
 #include "python/program_place.h"
 
 namespace weft::python {
@@ -226,17 +227,7 @@ private:
     std::unique_ptr<Program> made_ = std::make_unique<Program>();
 };
 
-#if PY_VERSION_HEX < 0x030c0000
-constexpr auto get_extra = _PyCode_GetExtra;
-constexpr auto set_extra = _PyCode_SetExtra;
-constexpr auto request_index = _PyEval_RequestCodeExtraIndex;
-#else
-constexpr auto get_extra = PyUnstable_Code_GetExtra;
-constexpr auto set_extra = PyUnstable_Code_SetExtra;
-constexpr auto request_index = PyUnstable_Eval_RequestCodeExtraIndex;
-#endif
-
-Py_ssize_t extra_index = -1;
+Py_ssize_t program_index = -1;
 PyObject* lowered_for;  ///< weft.frontend.programs.lowered_for
 
 void free_known(void* p) { delete static_cast<Known*>(p); }
@@ -251,9 +242,9 @@ Known* learn(PyObject* function, PyObject* code) {
     else known->left = std::move(lowered);
     known->looks_at_frames = known->left && known->left.attr("looks_at_frames").get() == Py_True;
     void* again = nullptr;  // meanwhile another thread may have
-    get_extra(code, extra_index, &again);
+    get_extra(code, program_index, &again);
     if (again) return static_cast<Known*>(again);
-    checked(set_extra(code, extra_index, known.get()));
+    checked(set_extra(code, program_index, known.get()));
     return known.release();
 }
 
@@ -267,7 +258,7 @@ Program::~Program() = default;
 Known* known_of(PyObject* function) {
     PyObject* code = PyFunction_GET_CODE(function);
     void* known = nullptr;
-    get_extra(code, extra_index, &known);
+    get_extra(code, program_index, &known);
     if (!known) [[unlikely]]
         known = learn(function, code);
     return static_cast<Known*>(known);
@@ -282,6 +273,6 @@ PyObject* place_of(const Frame& frame, int32_t pc, int32_t* offset) {
                   : reinterpret_cast<PyObject*>(p.of);
 }
 
-void init_program_index() { extra_index = request_index(free_known); }
+void init_program_index() { program_index = request_extra_index(free_known); }
 
 }  // namespace weft::python

@@ -8,7 +8,7 @@ namespace weft::python {
 namespace {
 
 /// Names that are looked for; made with the first guards.
-struct Names {
+struct GuardNames {
     static PyObject* interned(const char* name) {
         return checked(PyUnicode_InternFromString(name));
     }
@@ -35,8 +35,8 @@ struct Names {
         return Py_NewRef(_PyType_Lookup(type, name));
     }
 };
-const Names& names() {
-    static const Names all;
+const GuardNames& names() {
+    static const GuardNames all;
     return all;
 }
 

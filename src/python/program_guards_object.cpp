@@ -12,19 +12,21 @@ PyTypeObject guards_type = blank_type();
 
 Guards& of(PyObject* self) { return *reinterpret_cast<PyGuards*>(self)->guards; }
 
-PyObject* make(PyTypeObject* type, PyObject*, PyObject*) {
+PyObject* guards_new(PyTypeObject* type, PyObject*, PyObject*) {
     return guarded([&] {
         PyObject* self = checked(type->tp_alloc(type, 0));
         reinterpret_cast<PyGuards*>(self)->guards = new Guards;
         return self;
     });
 }
-int traverse(PyObject* self, visitproc visit, void* arg) { return of(self).traverse(visit, arg); }
-int clear(PyObject* self) {
+int guards_traverse(PyObject* self, visitproc visit, void* arg) {
+    return of(self).traverse(visit, arg);
+}
+int guards_clear(PyObject* self) {
     of(self).clear();
     return 0;
 }
-void dealloc(PyObject* self) {
+void guards_dealloc(PyObject* self) {
     PyObject_GC_UnTrack(self);
     of(self).clear();
     delete &of(self);
@@ -90,34 +92,34 @@ PyObject* seal(PyObject* self, PyObject*) {
 PyObject* get_size(PyObject* self, void*) { return PyLong_FromSize_t(of(self).size()); }
 PyObject* get_words(PyObject* self, void*) { return PyLong_FromSize_t(of(self).words()); }
 
-PyMethodDef methods[] = {{"attribute", two<&Guards::attribute>, METH_VARARGS, nullptr},
-                         {"property_of", two<&Guards::property_of>, METH_VARARGS, nullptr},
-                         {"lacks", lacks, METH_VARARGS, nullptr},
-                         {"in_class", in_class, METH_VARARGS, nullptr},
-                         {"global_", global, METH_VARARGS, nullptr},
-                         {"cell", one<&Guards::cell>, METH_O, nullptr},
-                         {"type_of", one<&Guards::type_of>, METH_O, nullptr},
-                         {"items", one<&Guards::items>, METH_O, nullptr},
-                         {"function", one<&Guards::function>, METH_O, nullptr},
-                         {"module_call", one<&Guards::module_call>, METH_O, nullptr},
-                         {"hold", hold, METH_VARARGS, nullptr},
-                         {"shrink", shrink, METH_O, nullptr},
-                         {"seal", seal, METH_NOARGS, nullptr},
-                         {}};
-PyGetSetDef getters[] = {{"reads", get_size, nullptr, nullptr, nullptr},
-                         {"words", get_words, nullptr, nullptr, nullptr},
-                         {}};
+PyMethodDef guards_methods[] = {{"attribute", two<&Guards::attribute>, METH_VARARGS, nullptr},
+                                {"property_of", two<&Guards::property_of>, METH_VARARGS, nullptr},
+                                {"lacks", lacks, METH_VARARGS, nullptr},
+                                {"in_class", in_class, METH_VARARGS, nullptr},
+                                {"global_", global, METH_VARARGS, nullptr},
+                                {"cell", one<&Guards::cell>, METH_O, nullptr},
+                                {"type_of", one<&Guards::type_of>, METH_O, nullptr},
+                                {"items", one<&Guards::items>, METH_O, nullptr},
+                                {"function", one<&Guards::function>, METH_O, nullptr},
+                                {"module_call", one<&Guards::module_call>, METH_O, nullptr},
+                                {"hold", hold, METH_VARARGS, nullptr},
+                                {"shrink", shrink, METH_O, nullptr},
+                                {"seal", seal, METH_NOARGS, nullptr},
+                                {}};
+PyGetSetDef guards_getters[] = {{"reads", get_size, nullptr, nullptr, nullptr},
+                                {"words", get_words, nullptr, nullptr, nullptr},
+                                {}};
 
 }  // namespace
 
 void init_guards(PyObject* module) {
     guards_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
-    guards_type.tp_new = make;
-    guards_type.tp_traverse = traverse;
-    guards_type.tp_clear = clear;
-    guards_type.tp_dealloc = dealloc;
-    guards_type.tp_methods = methods;
-    guards_type.tp_getset = getters;
+    guards_type.tp_new = guards_new;
+    guards_type.tp_traverse = guards_traverse;
+    guards_type.tp_clear = guards_clear;
+    guards_type.tp_dealloc = guards_dealloc;
+    guards_type.tp_methods = guards_methods;
+    guards_type.tp_getset = guards_getters;
     add_type(module, guards_type, "weft._C._Guards", sizeof(PyGuards));
 }
 

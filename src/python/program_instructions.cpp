@@ -328,7 +328,7 @@ PyObject* import_from(PyObject* module, PyObject* name) {
 
 // ---- exceptions
 
-Object instance_of(PyObject* what, const char* otherwise) {
+Object exception_of(PyObject* what, const char* otherwise) {
     if (PyExceptionInstance_Check(what)) return Object::borrow(what);
     if (!PyExceptionClass_Check(what)) {
         PyErr_SetString(PyExc_TypeError, otherwise);
@@ -345,12 +345,12 @@ Object instance_of(PyObject* what, const char* otherwise) {
 }
 
 PyObject* raise_from(PyObject* what, PyObject* cause) {
-    Object error = instance_of(what, "exceptions must derive from BaseException");
+    Object error = exception_of(what, "exceptions must derive from BaseException");
     if (!error) return nullptr;
     if (cause == Py_None) {
         PyException_SetCause(error.get(), nullptr);
     } else if (cause) {
-        Object of = instance_of(cause, "exception causes must derive from BaseException");
+        Object of = exception_of(cause, "exception causes must derive from BaseException");
         if (!of) return nullptr;
         PyException_SetCause(error.get(), of.release());
     }

@@ -22,14 +22,14 @@ struct PyPlan {
 Plan& plan_of(PyObject* self) { return *reinterpret_cast<PyPlan*>(self)->plan; }
 DifferentiablePlan* graph_of(PyObject* self) { return reinterpret_cast<PyPlan*>(self)->graph; }
 
-void dealloc(PyObject* self) {
+void plan_dealloc(PyObject* self) {
     Ref<Plan>::adopt(reinterpret_cast<PyPlan*>(self)->plan);
     Ref<DifferentiablePlan>::adopt(reinterpret_cast<PyPlan*>(self)->graph);
     Py_TYPE(self)->tp_free(self);
 }
 
 /// run(*tensors): the results, as a tuple.
-PyObject* run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
+PyObject* plan_run(PyObject* self, PyObject* const* args, Py_ssize_t count) {
     return guarded([&] {
         const Ref<Plan> plan(&plan_of(self));
         const Ref<DifferentiablePlan> graph(graph_of(self));
@@ -64,7 +64,7 @@ PyObject* get_parts(PyObject* self, void*) {
     return PyLong_FromSize_t(graph_of(self) ? graph_of(self)->parts().all.size() : 0);
 }
 
-PyMethodDef plan_methods[] = {{"run", c_function(run), METH_FASTCALL, nullptr}, {}};
+PyMethodDef plan_methods[] = {{"run", c_function(plan_run), METH_FASTCALL, nullptr}, {}};
 PyGetSetDef plan_getters[] = {{"text", get_text, nullptr, nullptr, nullptr},
                               {"groups", get_groups, nullptr, nullptr, nullptr},
                               {"arena_bytes", get_arena, nullptr, nullptr, nullptr},
@@ -118,17 +118,17 @@ PyObject* trace_plan(PyObject*, PyObject* args) {
     });
 }
 
-PyMethodDef functions[] = {{"_trace", trace_plan, METH_VARARGS, nullptr}, {}};
+PyMethodDef program_segment_functions[] = {{"_trace", trace_plan, METH_VARARGS, nullptr}, {}};
 
 }  // namespace
 
 void init_segments(PyObject* module) {
     program::install();
-    plan_type.tp_dealloc = dealloc;
+    plan_type.tp_dealloc = plan_dealloc;
     plan_type.tp_methods = plan_methods;
     plan_type.tp_getset = plan_getters;
     ready_type(plan_type, "weft._C._Plan", sizeof(PyPlan));
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, program_segment_functions));
 }
 
 }  // namespace weft::python

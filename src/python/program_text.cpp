@@ -18,8 +18,8 @@ const Program& program_for(PyObject* function) {
 }
 
 std::string shown(PyObject* o) {
-    Object text = Object::take(PyObject_Repr(o));
-    std::string out(to_text(text.get()));
+    Object text_of_program = Object::take(PyObject_Repr(o));
+    std::string out(to_text(text_of_program.get()));
     if (out.size() > 40) out = out.substr(0, 37) + "...";
     for (char& c : out)
         if (c == '\n') c = ' ';
@@ -46,7 +46,7 @@ std::string remark(const Program& p, const program::Instruction& i) {
 }
 
 /// _program_text(function): its instructions.
-PyObject* text(PyObject*, PyObject* function) {
+PyObject* text_of_program(PyObject*, PyObject* function) {
     return guarded([&] {
         const Program& p = program_for(function);
         const std::string out = program::to_text(
@@ -65,18 +65,21 @@ PyObject* survives(PyObject*, PyObject* function) {
 }
 
 /// _parse_program(text): the text of what it reads back as; raises where it is none, or none that can run.
-PyObject* parse(PyObject*, PyObject* text) {
-    return guarded(
-        [&] { return py_str(program::to_text(program::parse(to_text(text)))).release(); });
+PyObject* parse(PyObject*, PyObject* text_of_program) {
+    return guarded([&] {
+        return py_str(program::to_text(program::parse(to_text(text_of_program)))).release();
+    });
 }
 
-PyMethodDef functions[] = {{"_program_text", text, METH_O, nullptr},
-                           {"_program_survives_text", survives, METH_O, nullptr},
-                           {"_parse_program", parse, METH_O, nullptr},
-                           {}};
+PyMethodDef program_text_functions[] = {{"_program_text", text_of_program, METH_O, nullptr},
+                                        {"_program_survives_text", survives, METH_O, nullptr},
+                                        {"_parse_program", parse, METH_O, nullptr},
+                                        {}};
 
 }  // namespace
 
-void init_program_text(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_program_text(PyObject* module) {
+    checked(PyModule_AddFunctions(module, program_text_functions));
+}
 
 }  // namespace weft::python

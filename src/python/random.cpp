@@ -165,7 +165,7 @@ PyObject* told(PyObject* self, PyObject* argument) {
 constexpr const char *k_manual_seed = "manual_seed", *k_seed = "seed", *k_get_state = "get_state",
                      *k_set_state = "set_state", *k_clone_state = "clone_state";
 
-PyMethodDef methods[] = {
+PyMethodDef generator_methods[] = {
     {"manual_seed", told<manual_seed, k_manual_seed>, METH_O,
      "Restarts it from a seed; returns the generator."},
     {"seed", told<seed, k_seed>, METH_NOARGS,
@@ -207,7 +207,7 @@ PyObject* with_stream(PyObject*, PyObject* args, PyObject* kwargs) {
     });
 }
 
-PyMethodDef functions[] = {
+PyMethodDef random_functions[] = {
     {"_with_stream", c_function(with_stream), METH_VARARGS | METH_KEYWORDS, nullptr}, {}};
 
 }  // namespace
@@ -222,12 +222,12 @@ kernels::Generator* to_generator(PyObject* o) {
 }
 
 void init_random(PyObject* module) {
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, random_functions));
     PyTypeObject& t = generator_type;
     t.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
     t.tp_new = generator_new;
     t.tp_dealloc = generator_dealloc;
-    t.tp_methods = methods;
+    t.tp_methods = generator_methods;
     t.tp_getset = properties;
     t.tp_doc = "Generator(device='cpu')\n\nA source of random numbers for `generator=`: PyTorch's, "
                "bit for bit.\n\n"

@@ -123,11 +123,11 @@ PyObject* refuse(PyObject*, PyObject* who) {
     });
 }
 
-PyMethodDef functions[] = {{"_record_calls", record_calls, METH_VARARGS, nullptr},
-                           {"_unrecorded", unrecorded, METH_VARARGS, nullptr},
-                           {"_recording", recording, METH_NOARGS, nullptr},
-                           {"_refuse_recorded", refuse, METH_O, nullptr},
-                           {}};
+PyMethodDef recorder_functions[] = {{"_record_calls", record_calls, METH_VARARGS, nullptr},
+                                    {"_unrecorded", unrecorded, METH_VARARGS, nullptr},
+                                    {"_recording", recording, METH_NOARGS, nullptr},
+                                    {"_refuse_recorded", refuse, METH_O, nullptr},
+                                    {}};
 
 }  // namespace
 
@@ -200,6 +200,6 @@ PyObject* backward_if_recorded(PyObject* const* args, Py_ssize_t n) {
         [&] { return PyObject_CallMethod(now()->sink, "backward", "(O)", given.get()); }));
 }
 
-void init_recorder(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_recorder(PyObject* module) { checked(PyModule_AddFunctions(module, recorder_functions)); }
 
 }  // namespace weft::python

@@ -81,7 +81,7 @@ PyObject* py_pass_reaches(PyObject*, PyObject* node) {
 
 PyObject* py_pass_is_full(PyObject*, PyObject*) { return PyBool_FromLong(current_pass_is_full()); }
 
-PyMethodDef functions[] = {
+PyMethodDef saved_hooks_functions[] = {
     {"_push_saved_hooks", push, METH_VARARGS, "_push_saved_hooks(pack, unpack), for this thread"},
     {"_pop_saved_hooks", pop, METH_NOARGS, nullptr},
     {"_has_saved_hooks", has_hooks, METH_NOARGS, nullptr},
@@ -93,6 +93,8 @@ PyMethodDef functions[] = {
 
 }  // namespace
 
-void init_saved_hooks(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_saved_hooks(PyObject* module) {
+    checked(PyModule_AddFunctions(module, saved_hooks_functions));
+}
 
 }  // namespace weft::python

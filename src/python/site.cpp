@@ -7,6 +7,7 @@
 #include <string>
 
 #include "program/trace.h"
+#include "python/code_extra.h"
 #include "python/program.h"
 
 namespace weft::python {
@@ -14,22 +15,14 @@ namespace {
 
 /// What a code object's extra slot says: 0 unknown, else one of these.
 enum : intptr_t { kUser = 1, kInternal = 2 };
-Py_ssize_t extra_index = -1;
+Py_ssize_t kind_index = -1;
 std::string package_prefix;
-
-#if PY_VERSION_HEX < 0x030c0000
-constexpr auto get_extra = _PyCode_GetExtra;
-constexpr auto set_extra = _PyCode_SetExtra;
-#else
-constexpr auto get_extra = PyUnstable_Code_GetExtra;
-constexpr auto set_extra = PyUnstable_Code_SetExtra;
-#endif
 
 }  // namespace
 
 bool is_internal(PyObject* code) {
     void* extra = nullptr;
-    get_extra(code, extra_index, &extra);
+    get_extra(code, kind_index, &extra);
     auto kind = reinterpret_cast<intptr_t>(extra);
     if (kind == 0) [[unlikely]] {
         PyObject* file = reinterpret_cast<PyCodeObject*>(code)->co_filename;
@@ -38,14 +31,14 @@ bool is_internal(PyObject* code) {
         bool inside =
             name && !package_prefix.empty() && std::string_view(name).starts_with(package_prefix);
         kind = inside ? kInternal : kUser;
-        set_extra(code, extra_index, reinterpret_cast<void*>(kind));
+        set_extra(code, kind_index, reinterpret_cast<void*>(kind));
     }
     return kind == kInternal;
 }
 
 namespace {
 
-bool enabled = true;
+bool sites_enabled = true;
 
 void expect_no_trace(const char* message) {
     if (program::Tracer::is_tracing())
@@ -108,7 +101,7 @@ PyObject* find_user(int32_t* offset, const Frame*& in) {
 
 void* capture(int32_t* offset) {
     const Frame* in;
-    return enabled ? find_user(offset, in) : nullptr;
+    return sites_enabled ? find_user(offset, in) : nullptr;
 }
 
 /// Warns at the line of a program, if the innermost line outside of weft is in one; 1: it is not.
@@ -177,7 +170,7 @@ void annotate(const std::string& line) {
 }
 
 PyObject* set_provenance(PyObject*, PyObject* on) {
-    enabled = on == Py_True;
+    sites_enabled = on == Py_True;
     Py_RETURN_NONE;
 }
 
@@ -189,11 +182,11 @@ PyObject* set_package(PyObject*, PyObject* folder) {
     });
 }
 
-PyMethodDef functions[] = {{"_set_package", set_package, METH_O, nullptr},
-                           {"_warn_in_program", warn_in_program, METH_VARARGS, nullptr},
-                           {"_set_provenance", set_provenance, METH_O,
-                            "Turns the recording of lines on or off (benchmarks)."},
-                           {}};
+PyMethodDef site_functions[] = {{"_set_package", set_package, METH_O, nullptr},
+                                {"_warn_in_program", warn_in_program, METH_VARARGS, nullptr},
+                                {"_set_provenance", set_provenance, METH_O,
+                                 "Turns the recording of lines on or off (benchmarks)."},
+                                {}};
 
 }  // namespace
 
@@ -214,12 +207,8 @@ const void* python_frame() {
 }
 
 void init_site(PyObject* module) {
-#if PY_VERSION_HEX < 0x030c0000
-    extra_index = _PyEval_RequestCodeExtraIndex(nullptr);
-#else
-    extra_index = PyUnstable_Eval_RequestCodeExtraIndex(nullptr);
-#endif
-    checked(PyModule_AddFunctions(module, functions));
+    kind_index = request_extra_index(nullptr);
+    checked(PyModule_AddFunctions(module, site_functions));
     site_hooks = {
         capture,       release_code, [](void* code) { Py_INCREF(static_cast<PyObject*>(code)); },
         describe_code, place_of,     annotate};

@@ -46,7 +46,7 @@ struct NamedObject {
     PyObject_HEAD std::string* name;
     std::optional<ops::WatchSpan>* span;
 };
-PyTypeObject named_type = blank_type();
+PyTypeObject named_span_type = blank_type();
 
 NamedObject& named(PyObject* self) { return *reinterpret_cast<NamedObject*>(self); }
 
@@ -93,7 +93,7 @@ PyMethodDef named_methods[] = {{"__enter__", enter_named, METH_NOARGS, nullptr},
                                {}};
 PyGetSetDef named_getset[] = {{"name", get_name, nullptr, "What it shows as.", nullptr}, {}};
 
-PyMethodDef functions[] = {
+PyMethodDef spans_functions[] = {
     {"_within", c_function(within), METH_FASTCALL | METH_KEYWORDS,
      "_within(kind, name, function, *args, **kwargs): calls it, as an event of that kind."},
     {}};
@@ -101,14 +101,14 @@ PyMethodDef functions[] = {
 }  // namespace
 
 void init_spans(PyObject* module) {
-    checked(PyModule_AddFunctions(module, functions));
-    named_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
-    named_type.tp_new = new_named;
-    named_type.tp_dealloc = free_named;
-    named_type.tp_methods = named_methods;
-    named_type.tp_getset = named_getset;
-    named_type.tp_doc = "_Named(name): a span of the user's.";
-    add_type(module, named_type, "weft._C._Named", sizeof(NamedObject));
+    checked(PyModule_AddFunctions(module, spans_functions));
+    named_span_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE;
+    named_span_type.tp_new = new_named;
+    named_span_type.tp_dealloc = free_named;
+    named_span_type.tp_methods = named_methods;
+    named_span_type.tp_getset = named_getset;
+    named_span_type.tp_doc = "_Named(name): a span of the user's.";
+    add_type(module, named_span_type, "weft._C._Named", sizeof(NamedObject));
 }
 
 }  // namespace weft::python

@@ -44,12 +44,12 @@ PyObject* make_shell(PyObject*, PyObject* args) {
 /// _sparse_known(): whether a sparse tensor was ever made.
 PyObject* known(PyObject*, PyObject*) { return PyBool_FromLong(sparse::known); }
 
-PyMethodDef functions[] = {{"_sparse_shell", make_shell, METH_VARARGS, nullptr},
-                           {"_sparse_known", known, METH_NOARGS, nullptr},
-                           {}};
+PyMethodDef sparse_functions[] = {{"_sparse_shell", make_shell, METH_VARARGS, nullptr},
+                                  {"_sparse_known", known, METH_NOARGS, nullptr},
+                                  {}};
 
 }  // namespace
 
-void init_sparse(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_sparse(PyObject* module) { checked(PyModule_AddFunctions(module, sparse_functions)); }
 
 }  // namespace weft::python

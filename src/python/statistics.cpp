@@ -97,14 +97,16 @@ PyObject* live_units(PyObject*, PyObject* args) {
     });
 }
 
-PyMethodDef functions[] = {{"_statistics", statistics, METH_VARARGS, nullptr},
-                           {"_snapshot", snapshot, METH_O, nullptr},
-                           {"_norm", norm, METH_VARARGS, nullptr},
-                           {"_live_units", live_units, METH_VARARGS, nullptr},
-                           {}};
+PyMethodDef statistics_functions[] = {{"_statistics", statistics, METH_VARARGS, nullptr},
+                                      {"_snapshot", snapshot, METH_O, nullptr},
+                                      {"_norm", norm, METH_VARARGS, nullptr},
+                                      {"_live_units", live_units, METH_VARARGS, nullptr},
+                                      {}};
 
 }  // namespace
 
-void init_statistics(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_statistics(PyObject* module) {
+    checked(PyModule_AddFunctions(module, statistics_functions));
+}
 
 }  // namespace weft::python

@@ -9,13 +9,6 @@ namespace {
 
 constexpr const char* kWho = "_over";
 
-void release_buffer(void* owner) {
-    auto* view = static_cast<Py_buffer*>(owner);
-    Lock lock;
-    PyBuffer_Release(view);
-    delete view;
-}
-
 /// The bytes of a contiguous buffer of any format, kept as long as the storage.
 Ref<Storage> storage_over(PyObject* exporter) {
     auto view = std::make_unique<Py_buffer>();
@@ -61,7 +54,7 @@ void expect_inside(int64_t bytes, int64_t offset, DType dtype, DimSpan shape, Di
 /// _over(source, dtype, byte_offset, shape, strides): a tensor over the memory of another tensor's
 /// whole storage, or of a buffer; ValueError unless the layout lies inside it, at an address that
 /// is a multiple of the element's size.
-PyObject* over(PyObject*, PyObject* args) {
+PyObject* storage_over_buffer(PyObject*, PyObject* args) {
     PyObject *source, *dtype, *sizes, *steps;
     long long offset;
     if (!PyArg_ParseTuple(args, "OOLOO", &source, &dtype, &offset, &sizes, &steps)) return nullptr;
@@ -117,14 +110,14 @@ PyObject* storage_is_resizable(PyObject*, PyObject* o) {
     return guarded([&] { return PyBool_FromLong(is_resizable(*unwrap(o).storage())); });
 }
 
-PyMethodDef functions[] = {
-    {"_over", over, METH_VARARGS, "A tensor over memory that is there."},
+PyMethodDef storage_functions[] = {
+    {"_over", storage_over_buffer, METH_VARARGS, "A tensor over memory that is there."},
     {"_resize_storage", resize_storage, METH_VARARGS, "Sets the size of a tensor's storage."},
     {"_is_resizable", storage_is_resizable, METH_O, "Whether the size of its storage may change."},
     {}};
 
 }  // namespace
 
-void init_storage(PyObject* module) { checked(PyModule_AddFunctions(module, functions)); }
+void init_storage(PyObject* module) { checked(PyModule_AddFunctions(module, storage_functions)); }
 
 }  // namespace weft::python

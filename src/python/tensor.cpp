@@ -242,7 +242,7 @@ PyMappingMethods mapping_slots;
 PySequenceMethods sequence_slots;
 
 /// _extend(name, object): a method or property of Tensor written in Python (weft/base/forms.py).
-PyObject* extend(PyObject*, PyObject* args) {
+PyObject* extend_tensors(PyObject*, PyObject* args) {
     const char* name;
     PyObject* object;
     if (!PyArg_ParseTuple(args, "sO", &name, &object)) return nullptr;
@@ -271,8 +271,8 @@ void open_slots(PyTypeObject* cls) {
     Object::borrow(open).call(Object::borrow(reinterpret_cast<PyObject*>(cls)));
 }
 
-PyMethodDef module_functions[] = {{"_contents", py_contents, METH_VARARGS, nullptr},
-                                  {"_extend", extend, METH_VARARGS, nullptr},
+PyMethodDef tensor_functions[] = {{"_contents", py_contents, METH_VARARGS, nullptr},
+                                  {"_extend", extend_tensors, METH_VARARGS, nullptr},
                                   {}};
 
 }  // namespace
@@ -359,7 +359,7 @@ void init_tensor_type(PyObject* module) {
     make_properties_overridable();
     // programs give Tensor methods of their own, as PyTorch's lets them
     t.tp_flags &= ~Py_TPFLAGS_IMMUTABLETYPE;
-    checked(PyModule_AddFunctions(module, module_functions));
+    checked(PyModule_AddFunctions(module, tensor_functions));
 }
 
 }  // namespace weft::python

@@ -63,8 +63,8 @@ PyGetSetDef dtype_getset[] = {
     {"itemsize", dtype_itemsize, nullptr, "bytes per element", nullptr},
     {}};
 
-PyTypeObject dtype_type = blank_type();
-PyTypeObject size_type = blank_type();
+PyTypeObject dtype_class = blank_type();
+PyTypeObject size_class = blank_type();
 PyObject* dtypes[kDTypeCount];
 
 PyObject* size_repr(PyObject* self) {
@@ -90,7 +90,7 @@ PyObject* size_numel(PyObject* self, PyObject*) {
 /// Slices, sums and multiples of sizes are sizes, whichever side of a sum is a plain tuple.
 PyObject* as_size(PyObject* tuple) {
     if (!tuple || !PyTuple_CheckExact(tuple)) return tuple;
-    PyObject* out = PyObject_CallOneArg(reinterpret_cast<PyObject*>(&size_type), tuple);
+    PyObject* out = PyObject_CallOneArg(reinterpret_cast<PyObject*>(&size_class), tuple);
     Py_DECREF(tuple);
     return out;
 }
@@ -109,7 +109,7 @@ PyObject* size_subscript(PyObject* self, PyObject* key) {
 }
 PyObject* size_reduce(PyObject* self, PyObject*) {
     PyObject* tuple = PyTuple_GetSlice(self, 0, PyTuple_GET_SIZE(self));
-    return tuple ? Py_BuildValue("O(N)", &size_type, tuple) : nullptr;
+    return tuple ? Py_BuildValue("O(N)", &size_class, tuple) : nullptr;
 }
 
 PyMethodDef size_methods[] = {{"numel", size_numel, METH_NOARGS, "Product of the sizes."},
@@ -124,7 +124,7 @@ PyMappingMethods size_mapping;
 PyObject* dtype_object(DType t) { return dtypes[static_cast<int>(t)]; }
 
 bool to_dtype(PyObject* o, DType& out) {
-    if (Py_TYPE(o) == &dtype_type) out = reinterpret_cast<PyDType*>(o)->type;
+    if (Py_TYPE(o) == &dtype_class) out = reinterpret_cast<PyDType*>(o)->type;
     else if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) out = DType::Float64;
     else if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) out = DType::Int64;
     else if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) out = DType::Bool;
@@ -148,7 +148,7 @@ void expect_unpinned(const std::string& who, bool pinned) {
 }
 
 PyObject* size_object(DimSpan dims) {
-    PyObject* out = size_type.tp_alloc(&size_type, static_cast<Py_ssize_t>(dims.size()));
+    PyObject* out = size_class.tp_alloc(&size_class, static_cast<Py_ssize_t>(dims.size()));
     if (!out) return nullptr;
     for (size_t i = 0; i < dims.size(); ++i)
         PyTuple_SET_ITEM(out, static_cast<Py_ssize_t>(i), PyLong_FromLongLong(dims[i]));
@@ -203,17 +203,17 @@ PyMethodDef type_functions[] = {
 
 void init_types(PyObject* module) {
     checked(PyModule_AddFunctions(module, type_functions));
-    dtype_type.tp_repr = dtype_repr;
-    dtype_type.tp_methods = dtype_methods;
-    dtype_type.tp_getset = dtype_getset;
-    dtype_type.tp_doc =
+    dtype_class.tp_repr = dtype_repr;
+    dtype_class.tp_methods = dtype_methods;
+    dtype_class.tp_getset = dtype_getset;
+    dtype_class.tp_doc =
         "The type of a tensor's elements.\n"
         "\n"
         ">>> weft.ones(2).dtype, weft.int8.itemsize, weft.float16.is_floating_point\n"
         "(torch.float32, 1, True)";
-    add_type(module, dtype_type, "torch.dtype", sizeof(PyDType));
+    add_type(module, dtype_class, "torch.dtype", sizeof(PyDType));
     for (DType t : kDTypes) {
-        auto* d = reinterpret_cast<PyDType*>(checked(dtype_type.tp_alloc(&dtype_type, 0)));
+        auto* d = reinterpret_cast<PyDType*>(checked(dtype_class.tp_alloc(&dtype_class, 0)));
         d->type = t;
         PyObject*& object = dtypes[static_cast<int>(t)];
         object = reinterpret_cast<PyObject*>(d);
@@ -224,17 +224,17 @@ void init_types(PyObject* module) {
     size_sequence.sq_concat = size_concat;
     size_sequence.sq_repeat = size_repeat;
     size_mapping.mp_subscript = size_subscript;
-    size_type.tp_base = &PyTuple_Type;
-    size_type.tp_repr = size_repr;
-    size_type.tp_as_number = &size_number;
-    size_type.tp_as_sequence = &size_sequence;
-    size_type.tp_as_mapping = &size_mapping;
-    size_type.tp_methods = size_methods;
-    size_type.tp_doc = "The sizes of a tensor: a tuple of ints.\n"
-                       "\n"
-                       ">>> weft.ones(2, 3).shape, weft.ones(2, 3).shape.numel()\n"
-                       "(torch.Size([2, 3]), 6)";
-    add_type(module, size_type, "torch.Size", 0);
+    size_class.tp_base = &PyTuple_Type;
+    size_class.tp_repr = size_repr;
+    size_class.tp_as_number = &size_number;
+    size_class.tp_as_sequence = &size_sequence;
+    size_class.tp_as_mapping = &size_mapping;
+    size_class.tp_methods = size_methods;
+    size_class.tp_doc = "The sizes of a tensor: a tuple of ints.\n"
+                        "\n"
+                        ">>> weft.ones(2, 3).shape, weft.ones(2, 3).shape.numel()\n"
+                        "(torch.Size([2, 3]), 6)";
+    add_type(module, size_class, "torch.Size", 0);
 }
 
 }  // namespace weft::python

@@ -277,17 +277,17 @@ PyObject* break_next(PyObject* self, PyObject* owner) {
     });
 }
 
-int traverse(PyObject* self, visitproc visit, void* arg) {
+int log_traverse(PyObject* self, visitproc visit, void* arg) {
     for (const Object& module : log_of(self).modules) Py_VISIT(module.get());
     for (const Ref<watch::Stop>& stop : log_of(self).stops())
         Py_VISIT(static_cast<PyStop&>(*stop).owner.get());
     return 0;
 }
-int clear(PyObject* self) {
+int log_clear(PyObject* self) {
     log_of(self).modules.clear();
     return 0;
 }
-void dealloc(PyObject* self) {
+void log_dealloc(PyObject* self) {
     PyObject_GC_UnTrack(self);
     PyObject_ClearWeakRefs(self);
     delete &log_of(self);
@@ -371,7 +371,7 @@ PyObject* running(PyObject*, PyObject*) {
     return Py_NewRef(log ? log->self : Py_None);
 }
 
-PyMethodDef methods[] = {
+PyMethodDef log_methods[] = {
     {"start", start, METH_VARARGS,
      "start(times, sample, most): hears of what runs on this thread from now on; where it may "
      "begin "
@@ -442,7 +442,7 @@ PyObject* get_last_failed(PyObject*, PyObject*) {
     return Py_NewRef(last_failed);
 }
 
-PyMethodDef functions[] = {
+PyMethodDef watch_functions[] = {
     {"_aside", c_function(aside), METH_FASTCALL | METH_KEYWORDS,
      "_aside(function, *args, **kwargs): calls it; what it computes is heard of by nobody."},
     {"_last_failed", get_last_failed, METH_NOARGS,
@@ -459,16 +459,16 @@ void forget_failed() { Py_CLEAR(last_failed); }
 void init_watch(PyObject* module) {
     log_type.tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC;
     log_type.tp_weaklistoffset = offsetof(LogObject, weak);
-    log_type.tp_traverse = traverse;
-    log_type.tp_clear = clear;
+    log_type.tp_traverse = log_traverse;
+    log_type.tp_clear = log_clear;
     log_type.tp_new = new_log;
-    log_type.tp_dealloc = dealloc;
-    log_type.tp_methods = methods;
+    log_type.tp_dealloc = log_dealloc;
+    log_type.tp_methods = log_methods;
     log_type.tp_getset = getset;
     log_type.tp_doc = "_Log(): what ran, as tables.";
     add_type(module, log_type, "weft._C._Log", sizeof(LogObject));
     add_layouts(log_type.tp_dict);
-    checked(PyModule_AddFunctions(module, functions));
+    checked(PyModule_AddFunctions(module, watch_functions));
     watch::install();
     ops::hooks.failed = note_failed_call;
 }

@@ -96,7 +96,7 @@ Object kinds() {
 }
 
 /// By the number that a value's row has for it.
-Object dtypes() {
+Object dtype_names() {
     Object out = Object::take(PyDict_New());
     for (DType t : kDTypes)
         checked(PyDict_SetItem(out.get(), py_int(static_cast<int64_t>(t)).get(), dtype_object(t)));
@@ -119,7 +119,7 @@ PyObject* table_bytes(Log& log, std::string_view name) {
 void add_layouts(PyObject* dict) {
     checked(PyDict_SetItemString(dict, "layouts", layouts().get()));
     checked(PyDict_SetItemString(dict, "kinds", kinds().get()));
-    checked(PyDict_SetItemString(dict, "dtypes", dtypes().get()));
+    checked(PyDict_SetItemString(dict, "dtypes", dtype_names().get()));
     Object marks =
         Object::take(Py_BuildValue("(iii)", watch::kRequiresGrad, watch::kView, watch::kStrided));
     checked(PyDict_SetItemString(dict, "marks", marks.get()));
