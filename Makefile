@@ -30,6 +30,7 @@ export PATH := $(PATH):$(CURDIR)/$(BIN)
 .DEFAULT_GOAL := build
 
 ENV_DONE := $(VENV)/.weft-env
+TEST_DONE := $(VENV)/.weft-test
 TORCH_DONE := $(VENV)/.weft-torch-$(TORCH)
 PEERS_DONE := $(VENV)/.weft-peers
 RAY := $(BUILD)/ray
@@ -37,20 +38,30 @@ DOCS := $(BUILD)/docs-env
 PACKAGES := $(BUILD)/packages
 
 ## env: the environment; PARITY=1 adds PyTorch, the peer of the parity tests and of the bench
-env: $(ENV_DONE) $(if $(PARITY),$(TORCH_DONE))
+env: $(TEST_DONE) $(if $(PARITY),$(TORCH_DONE))
 
-# Everything pyproject.toml asks for, and a one-line .pth in place of an editable install's hook.
+# What pyproject.toml asks for: the extras $(1), and $(2).
+define needs
+$(BIN)/python -c 'import tomllib; \
+  p = tomllib.load(open("pyproject.toml", "rb")); x = p["project"]["optional-dependencies"]; \
+  print(*p["build-system"]["requires"], *p["project"]["dependencies"], \
+        *(need for name in "$(1)".split() for need in x[name]), *"$(2)".split(), sep="\n")' > $(VENV)/requirements.txt
+$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
+endef
+
+# What builds and runs the demo, and a one-line .pth in place of an editable install's hook.
 $(ENV_DONE): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -c 'import tomllib; \
-	  p = tomllib.load(open("pyproject.toml", "rb")); x = p["project"]["optional-dependencies"]; \
-	  print(*p["build-system"]["requires"], *p["project"]["dependencies"], *x["test"], \
-	        *x["plot"], "cmake", "ninja", sep="\n")' > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r $(VENV)/requirements.txt
+	$(call needs,plot,cmake ninja)
 	echo "$(CURDIR)" > "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/weft.pth"
 	touch $@
 
-$(TORCH_DONE): $(ENV_DONE)
+# The tests, the linters and what the examples learn from: four times as much.
+$(TEST_DONE): $(ENV_DONE)
+	$(call needs,test)
+	touch $@
+
+$(TORCH_DONE): $(TEST_DONE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check torch==$(TORCH) torchvision==$(TORCHVISION) torchviz
 	touch $@
 
@@ -66,7 +77,7 @@ build: $(ENV_DONE)
 demo: build
 	$(BIN)/python examples/listops.py
 
-test: build
+test: build $(TEST_DONE)
 	$(BIN)/pytest $(PYTEST_ARGS)
 
 ## libweft: the library for programs without Python, in build/libweft: lib/ and include/weft.h
@@ -78,25 +89,25 @@ libweft: build
 ## fuzz: random dynamic programs, batched against one by one; PROGRAMS and SEED choose the run
 ## fuzz-compiled: random Modules with changes between calls, compiled against eager
 ## fuzz-autodiff: random programs of autodiff, against PyTorch
-fuzz: build
+fuzz: build $(TEST_DONE)
 	$(BIN)/python tests/deferred/fuzz.py --programs $(PROGRAMS) --seed $(SEED)
 
-fuzz-compiled: build
+fuzz-compiled: build $(TEST_DONE)
 	$(BIN)/python tests/compiler/fuzz_models.py --programs $(PROGRAMS) --seed $(SEED)
 
 fuzz-autodiff: build $(TORCH_DONE)
 	$(BIN)/python tests/autograd/autodiff_fuzz.py --programs $(PROGRAMS) --seed $(SEED)
 
 ## fuzz-shapes: every op over sizes that no machine can count
-fuzz-shapes: build
+fuzz-shapes: build $(TEST_DONE)
 	$(BIN)/python tests/fuzz_shapes.py --calls $(PROGRAMS) --seed $(SEED)
 
 ## fuzz-files: changed files of programs, loaded and run by libweft
-fuzz-files: build
+fuzz-files: build $(TEST_DONE)
 	WEFT_FUZZ_FILES=$(PROGRAMS) $(BIN)/pytest -q tests/native/test_files.py -k changed
 
 ## fuzz-saved: random functions over numbers, containers, objects and tensors, saved and loaded, against Python
-fuzz-saved: build
+fuzz-saved: build $(TEST_DONE)
 	$(BIN)/python tests/export/fuzz_saved.py --programs $(or $(SAVED),5000) --seed $(SEED)
 
 ## bench: weft beside PyTorch, also into docs/measured.md; PEERS=1 adds torch.compile, JAX and onnxruntime, with
@@ -110,7 +121,7 @@ bench-calls: build $(TORCH_DONE)
 	$(BIN)/python -W ignore bench/calls.py --only "$(CALLS)"
 
 ## bench-choice: batched or one by one: what autobatch chooses, beside the better way
-bench-choice: build
+bench-choice: build $(TEST_DONE)
 	$(BIN)/python bench/batching_choice.py
 
 # The extension of another build, in folder $(1), lies beside a copy of the package, which goes before the
@@ -125,7 +136,7 @@ STAGED = PYTHONPATH=$(CURDIR)/$(1)/stage PYTHONSAFEPATH=1
 # PYTHONMALLOC=malloc shows ASAN every Python object; leaks are CPython's own at exit; a null for
 # what no machine has is what malloc returns too; --capture=sys leaves file descriptor 2 to the
 # sanitizers, whose reports would die with a worker.
-sanitize: $(ENV_DONE)
+sanitize: $(TEST_DONE)
 	@test -f $(BUILD)/sanitize/build.ninja || cmake -S . -B $(BUILD)/sanitize -G Ninja -DWEFT_SANITIZE=ON \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	@ninja -C $(BUILD)/sanitize --quiet
@@ -137,7 +148,7 @@ sanitize: $(ENV_DONE)
 
 # libweft, once for each: several contexts in several threads, changed files, the examples; under ASAN
 # also what ctypes gives it, well and badly.
-sanitize-libweft: build
+sanitize-libweft: build $(TEST_DONE)
 	@for how in thread ON; do \
 	  flags=$$([ $$how = thread ] && echo -fsanitize=thread || echo -fsanitize=address,undefined); \
 	  folder=$(CURDIR)/build/libweft-$$how; \
@@ -160,14 +171,14 @@ CORE_PROGRAMS = tests/native/test_threads.py tests/native/test_files.py tests/na
 
 ## compilers: the core by each compiler of CLANG, without warnings, and the tests of the core against it
 CLANG ?= clang++-16
-compilers: $(ENV_DONE)
+compilers: $(TEST_DONE)
 	@for clang in $(CLANG); do command -v $$clang > /dev/null || { \
 	  echo "$$clang is left out: it needs apt install $$(echo $$clang | tr -d +)"; continue; }; \
 	  $(MAKE) --no-print-directory compiler-$$clang || exit 1; \
 	done
 
 compiler-%:
-	@test -f $(BUILD)/$*/build.ninja || cmake -S . -B $(BUILD)/$* -G Ninja -DWEFT_WERROR=ON \
+	@test -f $(BUILD)/$*/build.ninja || cmake -S . -B $(BUILD)/$* -G Ninja -DWEFT_WERROR=ON -DWEFT_UNITY=OFF \
 	  -DCMAKE_CXX_COMPILER=$* -DCMAKE_LIBRARY_OUTPUT_DIRECTORY=$(CURDIR)/$(BUILD)/$* \
 	  -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python
 	@ninja -C $(BUILD)/$* --quiet _C weft_static weft_shared
@@ -182,7 +193,7 @@ ARM_PROGRAMS = tests/kernels/test_kernels.py tests/native/test_threads.py tests/
 # What needs neither PyTorch nor programs started by the one that is emulated.
 ARM_TESTS = tests/deferred/test_fibers.py tests/deferred/test_autobatch.py tests/deferred/test_semantics.py \
   tests/test_bad_input.py tests/test_numerics.py tests/autograd/test_inplace.py tests/optim/test_optimizers.py
-aarch64: $(ENV_DONE)
+aarch64: $(TEST_DONE)
 	@for tool in aarch64-linux-gnu-g++ qemu-aarch64 apt-get; do command -v $$tool > /dev/null || { \
 	  echo "aarch64 is left out: it needs Debian and apt install g++-aarch64-linux-gnu qemu-user"; exit 0; }; \
 	done; $(MAKE) --no-print-directory aarch64-try
@@ -208,7 +219,7 @@ aarch64-try: $(ARM)/python
 SOURCES = $(shell find src -name '*.cpp' -o -name '*.h')
 
 ## lint: ruff, clang-format, mypy; then the longest files and functions, which nothing forbids
-lint: $(ENV_DONE)
+lint: $(TEST_DONE)
 	$(BIN)/ruff check .
 	@$(BIN)/ruff check --quiet --preview --select PLW1514 weft  # texts whose encoding the locale would choose
 	@$(BIN)/clang-format --dry-run -Werror $(SOURCES)
@@ -219,7 +230,7 @@ lint: $(ENV_DONE)
 ## data-apis/array-api-tests with its submodule, EXAMPLES how many each of its tests tries. uint16 to
 ## uint64, which a tensor's operators promote to floats alone, are left out, as PyTorch's runs do.
 EXAMPLES ?= 100
-array-api: build
+array-api: build $(TEST_DONE)
 	@test -d "$(SUITE)/array_api_tests" || \
 	  { echo "SUITE=folder: a checkout of data-apis/array-api-tests with its submodule"; exit 1; }
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check ndindex pytest-json-report
@@ -229,7 +240,7 @@ array-api: build
 	  --xfails-file $(CURDIR)/tests/array_api/xfails.txt
 
 ## types: pyright, strict, over the examples; lint has mypy over them and the package
-types: $(ENV_DONE)
+types: $(TEST_DONE)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check 'pyright[nodejs]'
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
@@ -237,12 +248,13 @@ types: $(ENV_DONE)
 TIDY_ARGS := $(if $(filter x86_64,$(shell uname -m)),--extra-arg=-mavx512f --extra-arg=-mavx512vl)
 
 ## tidy: clang-tidy's cheap checks over src/; minutes, so not a part of lint
-tidy: build
+tidy: build $(TEST_DONE)
+	@cmake -S . -B $(BUILD)/tidy -G Ninja -DWEFT_UNITY=OFF -DPython_EXECUTABLE=$(CURDIR)/$(BIN)/python > /dev/null
 	@echo $(filter %.cpp,$(SOURCES)) | xargs -P $(JOBS) -n 4 \
-	  $(BIN)/clang-tidy -p $(BUILD) --quiet $(TIDY_ARGS)
+	  $(BIN)/clang-tidy -p $(BUILD)/tidy --quiet $(TIDY_ARGS)
 
 ## pythons: the suite under each of PYTHONS, each in an environment and a build of its own
-pythons: $(ENV_DONE)
+pythons: $(TEST_DONE)
 	@for python in $(PYTHONS); do \
 	  command -v $$python > /dev/null || { echo "$$python is not on the path: left out"; continue; }; \
 	  $(MAKE) PYTHON=$$python test || exit 1; \
@@ -321,7 +333,7 @@ check-all: lint types tidy test sanitize sanitize-libweft compilers aarch64 pyth
   fuzz-shapes fuzz-files fuzz-saved packages ray docs package wheel
 
 ## format: the C++ sources as .clang-format says
-format: $(ENV_DONE)
+format: $(TEST_DONE)
 	@$(BIN)/clang-format -i $(SOURCES)
 
 clean:
