@@ -7,16 +7,14 @@ in-place and out= form; it is documented, merges, is cast, and passes the laws o
 Beside it is a name of a second version (Note [Versions]): files of the first mean what they meant.
 """
 
-import json
 import os
-import shlex
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from built import BUILD, EXTENSION, ROOT
+from built import BUILD, EXTENSION, ROOT, commands
 
 FAMILY = "src/ops/gamma_draw.cpp"
 FUNCTOR = """
@@ -135,32 +133,27 @@ def read(file: str) -> str:
 
 def build_larger(out: Path) -> None:
     """weft/_C with one more record at the start of the family's registration."""
-    commands = {
-        Path(c["file"]).relative_to(ROOT).as_posix(): c
-        for c in json.loads((BUILD / "compile_commands.json").read_text())
-    }
+    files = commands(BUILD)
     family = f'#include "{ROOT / FAMILY}"'
     # The file itself, or the unit of a folder's files that has it: Note [Units] in CMakeLists.txt.
-    unit = FAMILY if FAMILY in commands else next(f for f in commands if family in read(f))
-    entry = commands[unit]
-    words = shlex.split(entry["command"])
-    source, made = out / "family.cpp", words.index("-o") + 1
+    alone = str(ROOT / FAMILY)
+    unit = alone if alone in files else next(f for f in files if family in read(f))
+    words = [*files[unit][0]]
+    source, at = out / "family.cpp", words.index("-o") + 1
     name = f"void register_{Path(FAMILY).stem}(Table& t) {{\n"
     head, begin, body = read(FAMILY).partition(name)
     parts = [f'#line 1 "{ROOT / FAMILY}"\n#include "ops/pointwise_common.h"\n', head, FUNCTOR]
     source.write_text("".join([*parts, begin, RECORD, body]))
     whole = out / "unit.cpp"
-    text = family if unit == FAMILY else read(unit)
+    text = family if unit == alone else read(unit)
     whole.write_text(text.replace(family, f'#include "{source}"'))
-    words[made], words[-1] = str(out / "family.o"), str(whole)
-    subprocess.run([*words, "-O1"], cwd=entry["directory"], check=True)
-    objects = []
-    for file, c in commands.items():
-        words = shlex.split(c["command"])
-        place = Path(c["directory"]) / words[words.index("-o") + 1]
-        if "weft_c.dir" in str(place):  # the C interface is none of the extension's
-            continue
-        objects.append(str(out / "family.o" if file == unit else place))
+    words[at], words[-1] = str(out / "family.o"), str(whole)
+    subprocess.run([*words, "-O1"], cwd=BUILD, check=True)
+    objects = [
+        out / "family.o" if file == unit else made
+        for file, (_, made) in files.items()
+        if "weft_c.dir" not in str(made)  # the C interface is none of the extension's
+    ]
     core = str(out / "weft" / EXTENSION)
     link = [words[0], "-shared", "-o", core, *objects, "-ldl", "-lpthread"]
     subprocess.run(link, check=True)
@@ -169,10 +162,9 @@ def build_larger(out: Path) -> None:
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
     """A folder with the package over the larger core, tools and tests."""
-    commands = BUILD / "compile_commands.json"
-    if not commands.exists():
+    if not (BUILD / "compile_commands.json").exists():
         pytest.skip("no build folder, whose objects the core is linked from")
-    compiler = shlex.split(json.loads(commands.read_text())[0]["command"])[0]
+    compiler = next(iter(commands(BUILD).values()))[0][0]
     if shutil.which(compiler) is None:
         pytest.skip(f"no compiler: {compiler}")
     out = tmp_path_factory.mktemp("larger")

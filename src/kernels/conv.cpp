@@ -5,8 +5,10 @@
 #include "kernels/conv.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <type_traits>
 
@@ -234,6 +236,14 @@ void for_images(const ConvShape& s, const Body& body) {
     });
 }
 
+/// The zeros around an image times a weight that is not finite would be NaN: the adjoint has none.
+template <class T>
+bool are_finite(const T* w, int64_t n) {
+    bool finite = true;
+    for (int64_t i = 0; i < n; ++i) finite &= std::fabs(w[i]) <= std::numeric_limits<T>::max();
+    return finite;
+}
+
 template <class T>
 void fill_rows(T* y, const T* bias, int64_t rows, int64_t n) {
     for (int64_t r = 0; r < rows; ++r) std::fill_n(y + r * n, n, bias ? bias[r] : T(0));
@@ -279,7 +289,8 @@ void conv_transposed(const ConvShape& s, const T* dy, const T* w, T* dx) {
     if constexpr (std::is_floating_point_v<T>)
         if (!columns_wanted()) {
             if (is_depthwise(s)) return depthwise_transposed(s, dy, w, dx);
-            if (is_direct(s, true)) return direct_conv_transposed(s, dy, w, dx);
+            if (is_direct(s, true) && are_finite(w, s.groups * s.out_channels * s.columns()))
+                return direct_conv_transposed(s, dy, w, dx);
         }
     const int64_t m = s.out_channels, k = s.columns(), n = s.out_size(), pixels = s.in_size();
     const bool product = is_product(s) && m > 0;

@@ -2,14 +2,15 @@
 build that WEFT_LIBWEFT names, and run on every instruction set that this processor has."""
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
-from built import BUILD, ROOT
+from built import BUILD, ROOT, commands
 
-OBJECTS = Path(os.environ.get("WEFT_LIBWEFT", BUILD)) / "CMakeFiles/weft_core.dir/src"
+FOLDER = Path(os.environ.get("WEFT_LIBWEFT", BUILD))
 EMULATOR = os.environ.get("WEFT_EMULATOR", "").split()
 PROGRAMS = sorted([*ROOT.glob("tests/kernels/*.cpp"), *ROOT.glob("tests/base/*.cpp")])
 FLAGS = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=fast"]
@@ -19,10 +20,14 @@ FLAGS = ["-std=c++20", "-O2", "-fno-math-errno", "-fno-trapping-math", "-ffp-con
 def built(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Each test program, compiled once."""
     compiler = os.environ.get("CXX") or shutil.which("g++")
-    if not compiler or not OBJECTS.exists():
+    if not compiler or not (FOLDER / "compile_commands.json").exists():
         pytest.skip("needs g++ and the objects of `make build`")
     folder = tmp_path_factory.mktemp("kernels")
-    objects = [*OBJECTS.glob("kernels/*.o"), *OBJECTS.glob("base/*.o")]
+    objects = [
+        made
+        for file, (_, made) in commands(FOLDER).items()
+        if re.fullmatch(r".*/(kernels|base)/[^/]*|.*/unity_(kernels|base)_[^/]*", file)
+    ]
     programs = {}
     for source in PROGRAMS:
         programs[source.stem] = folder / source.stem

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -563,6 +565,16 @@ def test_padding_and_dilation_may_be_larger_than_any_image(far):
     y = F.conv1d(x, w, padding=far, dilation=far)
     assert weft.equal(y, 5 * x)
     assert weft.equal(F.conv_transpose1d(x, w, padding=far, dilation=far), 5 * x)
+
+
+@pytest.mark.parametrize("odd", [math.inf, math.nan])
+def test_a_weight_that_is_not_finite_stays_where_its_taps_are(odd):
+    """Zeros around the image times it were NaN in every pixel of the adjoint's edge."""
+    w = weft.ones(1, 1, 3, 3)
+    w[0, 0, 0, 0] = odd
+    y = F.conv_transpose2d(weft.ones(1, 1, 32, 32), w)
+    reached = F.pad(weft.ones(32, 32), (0, 2, 0, 2)) == 1
+    assert weft.equal(y[0, 0].isfinite(), ~reached)
 
 
 def test_convolution_has_the_same_bits_on_any_number_of_threads():
