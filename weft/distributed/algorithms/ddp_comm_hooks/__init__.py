@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
-from functools import partial
+from enum import Enum, member
 from typing import Any
 
 from weft.distributed.algorithms.ddp_comm_hooks import default_hooks as default
@@ -19,9 +18,9 @@ class DDPCommHookType(Enum):
     ['ALLREDUCE', 'FP16_COMPRESS', 'BF16_COMPRESS']
     """
 
-    ALLREDUCE = partial(default.allreduce_hook)
-    FP16_COMPRESS = partial(default.fp16_compress_hook)
-    BF16_COMPRESS = partial(default.bf16_compress_hook)
+    ALLREDUCE = member(default.allreduce_hook)
+    FP16_COMPRESS = member(default.fp16_compress_hook)
+    BF16_COMPRESS = member(default.bf16_compress_hook)
 
 
 def register_ddp_comm_hook(
@@ -42,4 +41,4 @@ def register_ddp_comm_hook(
     >>> dist.destroy_process_group()
     """
     group = model.process_group if state is None else state
-    model.register_comm_hook(group, comm_hook_type.value.func)
+    model.register_comm_hook(group, comm_hook_type.value)
