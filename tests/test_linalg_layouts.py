@@ -292,10 +292,10 @@ def test_products_of_reflections_are_as_pytorchs(
 
 @pytest.mark.parametrize("dtype", ("float32", "float64"))
 @pytest.mark.parametrize(
-    "shape", ((70, 70), (300, 64), (65, 200), (300, 150), (5000, 1), (2, 100, 81))
+    "shape", ((70, 70), (300, 64), (65, 200), (300, 150), (1000, 5), (5000, 1), (2, 100, 81))
 )
 def test_factors_in_blocks_are_lapacks(shape: tuple[int, ...], dtype: str) -> None:
-    """By our own products: columns in panels, panels in blocks."""
+    """By our own products: columns in panels, panels in blocks; of few columns by LAPACK."""
     a = numbers(shape, dtype)
     k, tolerance = min(shape[-2:]), 200 * np.finfo(dtype).eps
     Q, R = (t.numpy() for t in weft.linalg.qr(weft.tensor(a), mode="complete"))
@@ -304,6 +304,7 @@ def test_factors_in_blocks_are_lapacks(shape: tuple[int, ...], dtype: str) -> No
     assert np.abs(R[..., :k, :] - np.linalg.qr(a)[1]).max() < 10 * tolerance
     again = weft.linalg.householder_product(*weft.geqrf(weft.tensor(a[..., :k])))
     assert np.abs(again.numpy() - Q[..., :k]).max() < tolerance
+    assert np.abs(weft.linalg.qr(weft.tensor(a))[0].numpy() - Q[..., :k]).max() < tolerance
 
 
 @pytest.mark.parametrize("scale", (0.0, 1e-35, 1e-22, 1e22, 1e35))

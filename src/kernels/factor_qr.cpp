@@ -10,6 +10,8 @@ using lapack::Routine;
 
 /// Up to how many elements of a matrix our own loops are faster.
 constexpr int64_t kSmall = 64 * 64;
+/// Columns that leave the products' blocks so empty that LAPACK, which takes one by one, is faster.
+constexpr int64_t kNarrow = 12;
 
 /// LAPACK's geqr2, with its signs.
 template <class T>
@@ -58,7 +60,7 @@ private:
     std::unique_ptr<T[]> w_;
 };
 
-/// Of complex matrices, by `geqrf` and `ungqr`.
+/// Of complex and of narrow matrices, by `geqrf` and `ungqr`.
 template <class T>
 class LapackReflections {
 public:
@@ -95,15 +97,16 @@ private:
 /// columns.
 template <class T, class Body>
 void with_reflections(int64_t count, int64_t m, int64_t n, int64_t k, const Body& body) {
-    using Large = std::conditional_t<lapack::is_complex<T>, LapackReflections<T>, Reflections<T>>;
     auto run = [&]<class R>() {
         batch::for_each(count, m * n * k * 4, [&](int64_t begin, int64_t end) {
             R reflections(m, n, k);
             for (int64_t b = begin; b < end; ++b) body(reflections, b);
         });
     };
-    if (m * n <= kSmall) run.template operator()<SmallReflections<T>>();
-    else run.template operator()<Large>();
+    if (m * n <= kSmall) return run.template operator()<SmallReflections<T>>();
+    if constexpr (!lapack::is_complex<T>)
+        if (n > kNarrow) return run.template operator()<Reflections<T>>();
+    run.template operator()<LapackReflections<T>>();
 }
 
 }  // namespace
