@@ -115,8 +115,6 @@ void reduce_parts(const Tensor& x, DimMask mask, const Tensor& out, ReduceStep r
     reduce(parts_of(x), mask, parts_of(out), run);
 }
 
-bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
-
 /// Sums and means of halves, as of what they become; other narrow dtypes are widened.
 template <ReduceStep Step>
 void half_step(const Tensor& from, const Tensor& to, Axis axis) {

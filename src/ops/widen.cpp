@@ -271,7 +271,7 @@ bool run_in_strips(Call& c) {
     }
     if (!found.loop || found.other) return false;
     const DType dtype = out.dtype();
-    bool halves = dtype == DType::Float16 || dtype == DType::BFloat16;
+    bool halves = is_half(dtype);
     Strips strips{found, {}};
     const auto operand = [](DType to, DType from) {
         const int64_t small = std::min(item_size(to), item_size(from));

@@ -4,6 +4,9 @@
 
 namespace weft::ops {
 
+/// The narrow dtypes that processors convert themselves.
+constexpr bool is_half(DType t) { return t == DType::Float16 || t == DType::BFloat16; }
+
 /// Runs c's kernel where an operand or a result is narrow. One that takes wide dtypes alone gets its
 /// inputs converted to these; its results are converted into c.out(k), which have memory. Pointwise
 /// ops go strip by strip, or on halves in registers, where they are one loop over rows that are not

@@ -363,13 +363,13 @@ void add_all(Groups& groups, PyObject* dict, PyTypeObject& type, const std::stri
 
 /// Records in groups of one public name: functions, methods, in-place methods, internal ones.
 void register_ops(PyObject* module) {
-    Groups call_functions, methods, in_place, in_place_functions, internal;
+    Groups functions, methods, in_place, in_place_functions, internal;
     for (const Op& op : table().all()) {
         if (op.until) continue;
         std::vector<std::string> names{op.public_name};
         names.insert(names.end(), op.aliases.begin(), op.aliases.end());
         for (const std::string& name : names) {
-            if (op.function) call_functions[name].push_back(&op);
+            if (op.function) functions[name].push_back(&op);
             if (op.method && op.inputs > 0) methods[name].push_back(&op);
             if (op.inplace) in_place[name + "_"].push_back(&op);
             if (op.inplace && op.function) in_place_functions[name + "_"].push_back(&op);
@@ -380,7 +380,7 @@ void register_ops(PyObject* module) {
     add_all(methods, type_dict, method_type, "Tensor.", false);
     add_all(in_place, type_dict, method_type, "Tensor.", true);
     PyType_Modified(&tensor_type);
-    add_all(call_functions, PyModule_GetDict(module), function_type, "", false);
+    add_all(functions, PyModule_GetDict(module), function_type, "", false);
     add_all(in_place_functions, PyModule_GetDict(module), function_type, "", true);
     Object ops = Object::take(PyModule_New("weft._C.ops"));
     add_all(internal, PyModule_GetDict(ops.get()), function_type, "ops.", false);
